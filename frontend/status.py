@@ -16,6 +16,7 @@ _OTHER_STATES = {
     "expired": ("Expired", "warning"),
     "revoked": ("Revoked", "neutral"),
     "answered": ("Answered", "success"),
+    "refused": ("Refused", "warning"),
     "waiting": ("Queued", "neutral"),
     "pending": ("Pending", "info"),
     "delivered": ("Delivered", "success"),

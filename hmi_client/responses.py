@@ -64,8 +64,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class LoggedRequest:
-    """An infer request in the tenant's log. ``error_code`` is None if it was answered, ``key`` empty for the
-    browser, ``texts`` None unless the tenant keeps them. ``levels`` counts texts by level."""
+    """An infer request in the tenant's log. ``outcome`` is answered, refused or failed, ``error_code`` None if
+    it was answered. ``param`` and ``message`` are the error's, ``reference`` is the model as it was asked for.
+    ``key`` is empty for the browser, ``texts`` None unless the tenant keeps them. ``levels`` counts texts by
+    level."""
 
     id: int
     at: str
@@ -75,7 +77,11 @@ class LoggedRequest:
     version: int | None = None
     key: str = ""
     status: int = 0
+    outcome: str = ""
     error_code: str | None = None
+    param: str = ""
+    message: str = ""
+    reference: str = ""
     latency_ms: float | None = None
     level: str = ""
     inputs: int = 0

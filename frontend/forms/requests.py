@@ -7,11 +7,12 @@ from django import forms
 from django.http import QueryDict
 
 from frontend.forms.usage import MAX_NAME_LENGTH, WEB_UI_KEY, key_choices
-from tenants.usage.request_selectors import ALL_REQUESTS, RequestFilter, RequestStatus
+from tenants.usage.models import RequestStatus
+from tenants.usage.request_selectors import ALL_REQUESTS, RequestFilter
 
 MINUTES: Final = "%Y-%m-%dT%H:%M"
 """How browsers write a time."""
-STATUSES: Final = [("", "All"), (RequestStatus.ANSWERED, "Answered"), (RequestStatus.FAILED, "Failed")]
+STATUSES: Final = [("", "All"), *((each, each.value.capitalize()) for each in RequestStatus)]
 
 
 def _time(label: str) -> forms.DateTimeField:

@@ -19,12 +19,12 @@ COLUMN_GAP: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure at the top of a page, with a note below it, which links to `href` if that is not empty."""
+    """A figure at the top of a page, with a note below it. Notes of `links` have a URL, or "" for none."""
 
     name: str
     figure: str
     note: str = ""
-    href: str = ""
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

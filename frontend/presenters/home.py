@@ -1,8 +1,10 @@
 """The figures and first steps on the home page of a tenant."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from frontend.presenters.charts import Tile
+from tenants.usage.models import RequestStatus
 from tenants.usage.selectors import UsageTotal
 
 
@@ -35,18 +37,21 @@ def onboarding_steps(
 def home_tiles(
     usage: UsageTotal,
     *,
-    failures_url: str,
+    log_urls: Mapping[RequestStatus, str],
     models: int,
     ready: int,
     max_models: int,
     jobs: int,
     max_jobs: int,
 ) -> list[Tile]:
-    """Return the figures at the top of the page. `failures_url` lists the failed requests."""
-    failures = failures_url if usage.failed else ""
+    """Return the figures at the top of the page. `log_urls` list the requests that ended so."""
+    without_answer = {RequestStatus.FAILED: usage.failed, RequestStatus.REFUSED: usage.refused}
+    links = tuple(
+        (f"{count:,} {status}", log_urls[status] if count else "") for status, count in without_answer.items()
+    )
     return [
         Tile("Models ready", f"{ready:,}", f"{models:,} of {max_models:,} created"),
         Tile("Running jobs", f"{jobs:,}", f"of at most {max_jobs:,}"),
-        Tile("Requests this month", f"{usage.requests:,}", f"{usage.failed:,} failed", failures),
+        Tile("Requests this month", f"{usage.requests:,}", links=links),
         Tile("Texts this month", f"{usage.inputs:,}", f"{usage.tokens:,} tokens"),
     ]

@@ -87,6 +87,7 @@ def usage_sum(days: Collection[UsageDay]) -> UsageTotal:
         tokens=sum(day.tokens for day in days),
         generated_tokens=sum(day.generated_tokens for day in days),
         failed=sum(day.failed for day in days),
+        refused=sum(day.refused for day in days),
     )
 
 

@@ -12,8 +12,8 @@ from frontend.forms.usage import WEB_UI
 from frontend.presenters.usage import read_and_generated
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode
-from tenants.usage.models import LoggedRequest
-from tenants.usage.request_selectors import Omitted, RequestStatus
+from tenants.usage.models import LoggedRequest, RequestStatus
+from tenants.usage.request_selectors import Omitted
 
 LEVEL_LABELS: Final[Mapping[str, str]] = {"table": "Table", "cascade": "Cascade", "full": "Full"}
 TIME_LABELS: Final = (
@@ -25,8 +25,8 @@ TIME_LABELS: Final = (
 )
 CAUSES: Final[Mapping[str, str]] = {
     ErrorCode.INVALID_JSON: "The body was not valid JSON.",
-    ErrorCode.INVALID_FIELD: "A value had the wrong type or was out of range. The answer named it.",
-    ErrorCode.MISSING_FIELD: "A required field was missing. The answer named it.",
+    ErrorCode.INVALID_FIELD: "A value had the wrong type or was out of range.",
+    ErrorCode.MISSING_FIELD: "A required field was missing.",
     ErrorCode.EMPTY_TEXT: "A text was empty.",
     ErrorCode.TOO_MANY_INPUTS: "There were more inputs than one request may have. Send several requests.",
     ErrorCode.BODY_TOO_LARGE: "The body was too large. Send fewer inputs at once.",
@@ -45,17 +45,23 @@ CAUSES: Final[Mapping[str, str]] = {
     ErrorCode.INFERENCE_FAILED: "The inference worker failed. If it happens again, report the request ID.",
     ErrorCode.INTERNAL: "The server failed. Report the request ID to your administrator.",
 }
-"""Why requests fail, by error code."""
+"""Why requests are refused or fail, for entries without a message of their own."""
+OTHER_CAUSES: Final[Mapping[RequestStatus, str]] = {
+    RequestStatus.ANSWERED: "",
+    RequestStatus.REFUSED: "The request was refused.",
+    RequestStatus.FAILED: "The server failed. Report the request ID to your administrator.",
+}
+"""Those of all other error codes."""
 CSV_COLUMNS: Final = (
     *("at", "request_id", "api", "model", "version", "key", "status", "error_code", "latency_ms", "level"),
-    *("inputs", "tokens", "generated_tokens"),
+    *("inputs", "tokens", "generated_tokens", "outcome", "param", "message", "reference"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """An entry. `state` is answered or failed, `cause` says why it failed; `facts` are its details. It may
-    have no model or version."""
+    """An entry. `state` is answered, refused or failed, `cause` says why; `facts` are its details. It may have
+    no model or version."""
 
     at: datetime
     request_id: str
@@ -80,10 +86,10 @@ def request_row(request: LoggedRequest) -> RequestRow:
         request_id=request.request_id,
         model=request.model_name,
         version=request.version,
-        state=RequestStatus.FAILED if request.error_code else RequestStatus.ANSWERED,
+        state=request.outcome,
         status=request.status,
         code=request.error_code,
-        cause=CAUSES.get(request.error_code, ""),
+        cause=_cause(request),
         latency="–" if request.latency_ms is None else _milliseconds(request.latency_ms),
         level=LEVEL_LABELS.get(request.level, "–"),
         tokens=request.tokens,
@@ -109,6 +115,10 @@ def request_line(request: LoggedRequest) -> list[object]:
         request.inputs,
         request.tokens,
         request.generated_tokens,
+        request.outcome.value,
+        request.param,
+        request.message,
+        request.reference,
     ]
 
 
@@ -118,14 +128,19 @@ def omitted_note(omitted: Omitted) -> str:
         return ""
     return (
         f"This is a sample. {omitted.requests:,} more requests came in too fast to be logged; "
-        f"{omitted.failed:,} of them failed."
+        f"{omitted.refused:,} of them were refused, {omitted.failed:,} failed."
     )
 
 
-def failures_url(tenant: Tenant, since: date) -> str:
-    """Return the URL of the log with the requests that failed since the beginning of a day."""
-    query = urlencode({"status": RequestStatus.FAILED.value, "since": f"{since:%Y-%m-%d}T00:00"})
+def requests_url(tenant: Tenant, outcome: RequestStatus, since: date) -> str:
+    """Return the URL of the log with the requests that ended so since the beginning of a day."""
+    query = urlencode({"status": outcome.value, "since": f"{since:%Y-%m-%d}T00:00"})
     return f"{reverse('frontend:requests', args=[tenant.slug])}?{query}"
+
+
+def _cause(request: LoggedRequest) -> str:
+    known = CAUSES.get(request.error_code) or OTHER_CAUSES[request.outcome]
+    return request.message or known
 
 
 def _facts(request: LoggedRequest) -> list[tuple[str, str]]:
@@ -133,6 +148,8 @@ def _facts(request: LoggedRequest) -> list[tuple[str, str]]:
     facts = [
         ("API", request.get_api_display()),
         ("Key", f"{request.key_prefix}…" if request.key_prefix else WEB_UI),
+        ("Asked for", request.reference),
+        ("Field", request.param),
         ("HTTP status", str(request.status)),
         ("Inputs", f"{request.inputs:,}"),
         (

@@ -21,6 +21,7 @@ class UsageRow:
     alone: str
     requests: int
     failed: int
+    refused: int
     inputs: int
     tokens: int
     generated: int
@@ -51,6 +52,7 @@ def usage_row(row: Mapping[str, Any], by: UsageBy, keys: Mapping[str, str]) -> U
         alone="" if by == UsageBy.DAY else row["name"] or (WEB_UI_KEY if by == UsageBy.KEY else ""),
         requests=row["requests"],
         failed=row["failed"],
+        refused=row["refused"],
         inputs=row["inputs"],
         tokens=row["tokens"],
         generated=row["generated_tokens"],
@@ -66,10 +68,10 @@ def usage_sum(days: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def usage_tiles(total: Mapping[str, Any]) -> list[Tile]:
     """Return the tiles of the usage page."""
-    requests, failed = total["requests"], total["failed"]
+    requests, failed, refused = total["requests"], total["failed"], total["refused"]
     split = read_and_generated(total["tokens"], total["generated_tokens"])
     return [
-        Tile("Requests", f"{requests:,}", f"{failed:,} failed"),
+        Tile("Requests", f"{requests:,}", f"{failed:,} failed, {refused:,} refused"),
         Tile("Failed", f"{failed / requests:.2%}" if requests else "–", "of the requests"),
         Tile("Texts", f"{total['inputs']:,}", f"{total['tokens']:,} tokens{split and f' ({split})'}"),
         Tile("Machine time", _time(total["busy_ms"]), "of the inference workers"),
@@ -77,9 +79,11 @@ def usage_tiles(total: Mapping[str, Any]) -> list[Tile]:
 
 
 def requests_chart(days: Iterable[Mapping[str, Any]], since: date, until: date) -> ColumnChart:
-    """Return the chart of answered and failed requests by day."""
-    by_day = {day["name"]: (day["requests"] - day["failed"], day["failed"]) for day in days}
-    return daily_columns("Requests", ["Answered", "Failed"], by_day, since, until)
+    """Return the chart of answered, failed and refused requests by day."""
+    by_day = {
+        day["name"]: (day["requests"] - day["failed"], day["failed"], day["refused"]) for day in days
+    }
+    return daily_columns("Requests", ["Answered", "Failed", "Refused"], by_day, since, until)
 
 
 def share_bars(busiest: Mapping[str, int], by: UsageBy, keys: Mapping[str, str], total: int) -> list[Bar]:

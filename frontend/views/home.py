@@ -15,13 +15,14 @@ from frontend.presenters.data import DataRow, corpus_rows, dataset_rows
 from frontend.presenters.home import home_tiles, onboarding_steps
 from frontend.presenters.limits import quota_bars
 from frontend.presenters.models import model_rows
-from frontend.presenters.requests import failures_url
+from frontend.presenters.requests import requests_url
 from frontend.presenters.usage import share_bars
 from frontend.shortcuts import render_page
 from frontend.views.jobs import running_jobs
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import api_keys_of, tenants_of
 from tenants.datasets.selectors.uploads import corpora_of, datasets_of
+from tenants.usage.models import RequestStatus
 from tenants.usage.selectors import (
     UsageBy,
     has_usage,
@@ -85,9 +86,8 @@ def home(request: TenantRequest) -> HttpResponse:
         "quota": quota_bars(tenant, quota, models=counts["models"], jobs=len(jobs.active)),
     }
     limits = {"max_models": quota.max_models, "max_jobs": quota.max_active_jobs}
-    tiles = home_tiles(
-        usage, failures_url=failures_url(tenant, month[0]), **counts, **limits, jobs=len(jobs.active)
-    )
+    log_urls = {status: requests_url(tenant, status, month[0]) for status in RequestStatus}
+    tiles = home_tiles(usage, log_urls=log_urls, **counts, **limits, jobs=len(jobs.active))
     return render_page(request, "home.html", tiles=tiles, **context)
 
 

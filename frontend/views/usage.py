@@ -22,10 +22,14 @@ from tenants.usage.selectors import ALL_USAGE, UsageBy, most_requests, usage_bat
 BUSIEST_SHOWN = 10
 KEYS_OFFERED = 200
 BY = {UsageBy.DAY: ("Day", "days"), UsageBy.MODEL: ("Model", "Models"), UsageBy.KEY: ("API key", "keys")}
-COLUMNS = ("day", "model", "key", "requests", "failed", "texts", "tokens", "generated_tokens", "machine_ms")
+COLUMNS = (
+    *("day", "model", "key", "requests", "failed", "texts", "tokens", "generated_tokens", "machine_ms"),
+    "refused",
+)
 READ = (
-    "day", "model_name", "key_prefix", "requests", "failed", "inputs", "tokens", "generated_tokens", "busy_ms"
-)  # fmt: skip
+    *("day", "model_name", "key_prefix", "requests", "failed", "inputs", "tokens", "generated_tokens"),
+    *("busy_ms", "refused"),
+)
 LINES_PER_CHUNK = 1_000
 
 

@@ -15,10 +15,11 @@ class Status(StrEnum):
     """How a request ended."""
 
     ANSWERED = "answered"
+    REFUSED = "refused"
     FAILED = "failed"
 
 
-COLUMNS = ("time", "request", "model", "status", "latency", "level", "tokens")
+COLUMNS = ("time", "request", "model", "status", "latency", "level", "tokens", "message")
 
 
 def requests(
@@ -56,9 +57,10 @@ def _row(request: LoggedRequest) -> tuple[object, ...]:
     return (
         request.at[:19].replace("T", " "),
         request.request_id,
-        f"{request.model}{version}",
-        request.error_code or "answered",
+        request.reference if request.version is None else f"{request.model}{version}",
+        f"{request.outcome}: {request.error_code}" if request.error_code else request.outcome,
         "" if request.latency_ms is None else f"{request.latency_ms:.1f} ms",
         request.level,
         request.tokens,
+        request.message,
     )

@@ -15,6 +15,7 @@ from versiontree.jobs.models import JOB_STATE_COLOURS, Job, JobState
 
 DAYS: Final = 14
 MAX_RUNNING_SHOWN: Final = 8
+REQUEST_COLOURS: Final = {"answered": "primary", "failed": "danger", "refused": "warning"}
 STALLED_AFTER: Final = timedelta(minutes=10)
 
 
@@ -101,14 +102,14 @@ def requests_by_day() -> list[Bar]:
     """Infer requests of the last two weeks, a bar per day (one query)."""
     days = _days()
     rows = UsageSum.unscoped.filter(day__gte=days[0]).order_by().values_list("day")
-    totals = {day: (total, failed) for day, total, failed in rows.annotate(Sum("requests"), Sum("failed"))}
-    top = max((total for total, _ in totals.values()), default=0) or 1
+    sums = rows.annotate(Sum("requests"), Sum("failed"), Sum("refused"))
+    totals = {day: (total - failed, failed, refused) for day, total, failed, refused in sums}
+    top = max(map(sum, totals.values()), default=0) or 1
     bars = []
     for day in days:
-        total, failed = totals.get(day, (0, 0))
-        parts = (ChartPart((total - failed) / top, "primary"), ChartPart(failed / top, "danger"))
-        title = _day_title(day, {"answered": total - failed, "failed": failed})
-        bars.append(Bar(f"{day:%-d %b}", tuple(part for part in parts if part.share > 0), title))
+        counts = dict(zip(REQUEST_COLOURS, totals.get(day, (0, 0, 0)), strict=True))
+        parts = (ChartPart(count / top, REQUEST_COLOURS[name]) for name, count in counts.items() if count)
+        bars.append(Bar(f"{day:%-d %b}", tuple(parts), _day_title(day, counts)))
     return bars
 
 

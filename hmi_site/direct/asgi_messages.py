@@ -149,6 +149,7 @@ class DirectAnswer:
 
     def refusal(self, error: HmiError) -> None:
         """Set the error that the answer reports."""
+        self.trace.error = error
         self._code, self.headers = str(error.code), error_headers(error)
         self.status, body = rendered(error, INFER_PATH)
         self.content = JSONRenderer().render(body)

@@ -59,6 +59,8 @@ def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response
         known.message += f" Available: {', '.join(kinds)}."
     set_rollback()
     bind_contextvars(code=str(known.code))
+    if (trace := getattr(view, "request_trace", None)) is not None:
+        trace.error = known
     status, body = rendered(known, context["request"].path)
     return Response(body, status=status, headers=error_headers(known, context))
 

@@ -10,7 +10,7 @@ from typing import Final
 import redis
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db.models import Count
+from django.db.models import Count, Sum
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -18,7 +18,7 @@ from hmi_site.health import TIMEOUT_S
 from inference.queueing.status import STATES, WorkerStatus, workers_alive
 from inference.queueing.transport import RequestQueue
 from tenants.base.scope import platform_scope
-from tenants.usage.models import AnswerDay
+from tenants.usage.models import AnswerDay, RequestStatus, UsageSum
 from tenants.usage.selectors import busiest_versions
 from versiontree.jobs.models import Job, JobKind, JobState
 
@@ -62,7 +62,22 @@ def _database_metrics() -> Iterator[Metric]:
         for state in JobState.values:
             jobs.add_metric([kind, state], counts.get((kind, state), 0))
     yield jobs
+    yield from _request_metrics()
     yield from _answer_metrics()
+
+
+def _request_metrics() -> Iterator[Metric]:
+    """Infer requests of all tenants since midnight UTC, by how they ended."""
+    rows = UsageSum.unscoped.filter(day=datetime.now(UTC).date())
+    with platform_scope():
+        sums = rows.aggregate(**{name: Sum(name, default=0) for name in ("requests", "failed", "refused")})
+    family = GaugeMetricFamily(
+        "hmi_requests_today", "Infer requests by how they ended; today, UTC", labels=["outcome"]
+    )
+    answered = sums["requests"] - sums["failed"]
+    for status, count in zip(RequestStatus, (answered, sums["refused"], sums["failed"]), strict=True):
+        family.add_metric([status.value], count)
+    yield family
 
 
 def _answer_metrics() -> Iterator[Metric]:

@@ -25,7 +25,6 @@ from inference.text.encodings import EncodedInput
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
-from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.usage import answers_record, usage_record
 
 log = logging.getLogger(__name__)
@@ -110,35 +109,33 @@ def cancel(*, tenant: Tenant, request_id: str) -> bool:
 
 
 def _count(prepared: PreparedRequest, reply: InferReply | None, answer: Mapping[str, Any] | None) -> None:
-    """What was computed is answered, also when the database has gone meanwhile and nothing can be counted."""
+    """Count an answer, and what computing took. Requests without an answer are counted by their trace.
+
+    What was computed is answered, also when the database has gone meanwhile and nothing can be counted.
+    """
+    answered = answer is not None and reply is not None
     try:
         usage_record(
             tenant=prepared.tenant,
             model_name=prepared.model.hplm,
+            requests=int(answered),
             inputs=len(prepared.encoded),
-            tokens=prepared.tokens if answer else 0,
-            failed=answer is None,
+            tokens=prepared.tokens if answered else 0,
             key_prefix=prepared.key.prefix if prepared.key else "",
             busy_ms=reply.timings_ms.busy if reply else 0.0,
         )
+        if answer is None or reply is None:
+            return
         answers_record(
             tenant=prepared.tenant,
             model_name=prepared.model.hplm,
             version=prepared.model.version,
-            count=_answer_count(prepared, reply, answer),
+            count=count_answers(prepared.codec, prepared.plan, answer["results"], reply.plot),
         )
     except (OperationalError, InterfaceError) as error:
         log.error(
             "A request of %s for %s was not counted: %s", prepared.model.tenant, prepared.model.hplm, error
         )
-
-
-def _answer_count(
-    prepared: PreparedRequest, reply: InferReply | None, answer: Mapping[str, Any] | None
-) -> AnswerCount:
-    if reply is not None and answer is not None:
-        return count_answers(prepared.codec, prepared.plan, answer["results"], reply.plot)
-    return AnswerCount() if prepared.codec.names is None else AnswerCount(requests=1, failed=1)
 
 
 def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:

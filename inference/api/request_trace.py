@@ -1,4 +1,5 @@
-"""Collects the facts of an infer request for its tenant's request log, from its arrival to its answer."""
+"""Collects the facts of an infer request, from its arrival to its answer: for its tenant's request log, and for
+the counts of refused and failed requests."""
 
 import logging
 import time
@@ -16,10 +17,11 @@ from inference.queueing.messages import ModelRef
 from inference.text.prediction_result import LEVEL_WORDS
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.usage.models import RequestApi
+from tenants.usage.models import RequestApi, RequestStatus
 from tenants.usage.models.requests import MAX_MODEL_NAME
-from tenants.usage.services.request_log import RequestEntry, kept_text
-from tenants.usage.services.usage import request_record
+from tenants.usage.services.answer_counts import AnswerCount
+from tenants.usage.services.request_log import RequestEntry, kept_text, shown_reference
+from tenants.usage.services.usage import answers_record, request_record, usage_record
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,7 @@ CASCADE: Final = "cascade"
 @dataclass(slots=True)
 class RequestTrace:
     """One request. ``reference`` is the model that was asked for, ``model`` the version that this meant.
+    ``error`` is why it has no answer. ``is_prediction``: it counts among the answers of its version.
 
     ``deferred``: the response is a stream, whose end records the request. ``texts`` stays None unless the
     tenant keeps them.
@@ -47,6 +50,8 @@ class RequestTrace:
     answer: Mapping[str, Any] | None = None
     texts: list[str] | None = None
     deferred: bool = False
+    error: HmiError | None = None
+    is_prediction: bool = True
     _begun: float = field(default_factory=time.perf_counter)
 
     def set_key(self, key: ApiKey | None) -> None:
@@ -57,6 +62,8 @@ class RequestTrace:
     def set_prepared(self, prepared: PreparedRequest) -> None:
         """Set what is known once the version is found and the texts are token ids."""
         self.tenant, self.plan = prepared.tenant, prepared.plan
+        self.reference = prepared.reference or self.reference
+        self.is_prediction = prepared.codec.names is not None
         self.set_key(prepared.key)
         self.set_model(prepared.model, inputs=len(prepared.encoded), tokens=prepared.tokens)
         self.keep_texts(
@@ -73,15 +80,34 @@ class RequestTrace:
             self.texts = [kept_text(text) for text in texts()]
 
     def record(self, status: int, code: str = "") -> None:
-        """Add the request to its tenant's log, if it is known whose it is. ``code`` is that of the error that
-        ended it."""
+        """Add the request to its tenant's log, if it is known whose it is, and count it if it has no answer.
+        ``code`` is that of the error that ended it."""
         if self.tenant is None:
             return
         seconds = time.perf_counter() - self._begun
         try:
+            self._count(self.tenant, RequestStatus.of(code))
             request_record(self._entry(self.tenant, status, code, round(1000 * seconds, 2)))
         except (OperationalError, InterfaceError) as error:
             log.error("The request %s was not logged for its tenant: %s", self.request_id, error)
+
+    def _count(self, tenant: Tenant, outcome: RequestStatus) -> None:
+        """Count a request that was refused or failed. Answered ones are counted with what they took."""
+        if outcome is RequestStatus.ANSWERED:
+            return
+        failed = int(outcome is RequestStatus.FAILED)
+        name = self.model.hplm if self.model else ""
+        usage_record(
+            tenant=tenant,
+            model_name=name,
+            key_prefix=self.key_prefix,
+            requests=failed,
+            failed=failed,
+            refused=1 - failed,
+        )
+        if failed and self.model and self.is_prediction:
+            count = AnswerCount(requests=1, failed=1)
+            answers_record(tenant=tenant, model_name=name, version=self.model.version, count=count)
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
@@ -89,6 +115,7 @@ class RequestTrace:
         try:
             yield
         except HmiError as error:
+            self.error = error
             self.record(error.status, str(error.code))
             raise
         except Exception:
@@ -104,6 +131,7 @@ class RequestTrace:
             api=self.api.value,
             status=status,
             error_code=code,
+            reference=shown_reference(self.reference),
             model_name=name,
             version=version,
             key_prefix=self.key_prefix,
@@ -113,6 +141,8 @@ class RequestTrace:
             generated_tokens=self.generated_tokens,
             texts=self.texts,
         )
+        if code and self.error is not None:
+            entry.set_error(self.error)
         if self.answer is not None:
             self._add_answer(entry, self.answer)
         return entry

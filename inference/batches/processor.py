@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +27,9 @@ from inference.batches.services.lifecycle import batch_check_storage_quota, batc
 from inference.queueing.replies import InferClient
 from tenants.base.child_process import is_stopping
 from tenants.base.errors import HmiError
-from tenants.usage.models import RequestApi
+from tenants.usage.models import RequestApi, RequestStatus
 from tenants.usage.services.quotas import quota_check_requests
-from tenants.usage.services.request_log import RequestEntry
+from tenants.usage.services.request_log import RequestEntry, shown_reference
 from tenants.usage.services.usage import answers_record, request_record, usage_record
 from versiontree.tree.resolution import ResolvedModel, resolve_model_cached
 
@@ -149,14 +149,17 @@ class BatchProcessor:
         self._checkpoint(outputs)
 
     def _write(self, chunk: LineChunk, results: InferenceResults, outputs: OutputFiles) -> None:
-        """Append the results of a chunk, count them, and record the usage."""
+        """Append the results of a chunk, count them, and record the usage: the answered lines are one request,
+        each failed line is another."""
         left = iter(results.results)
         written: dict[str, list[bytes]] = {kind: [] for kind in OUTPUT_KINDS}
+        unanswered: Counter[RequestStatus] = Counter()
         for line in chunk.lines:
             own = [next(left) for _ in line.inputs]
             kind, output = self._model.format.format_results(line, own)
             written[kind].append(output)
             if error := line.error or next((one for one in own if isinstance(one, HmiError)), None):
+                unanswered[RequestStatus.of(error.code)] += 1
                 self._log_failure(line, error)
         outputs.write(written)
         progress = self._progress
@@ -165,13 +168,16 @@ class BatchProcessor:
         progress["succeeded"] += len(written[RESULTS])
         progress["failed"] += len(written[ERRORS])
         progress["tokens"] += results.tokens
-        if results.results:
+        if chunk.lines:
+            failed = unanswered[RequestStatus.FAILED]
             usage_record(
                 tenant=self._batch.tenant,
                 model_name=self._model.resolved.model_name,
+                requests=failed + bool(written[RESULTS]),
                 inputs=len(results.results),
                 tokens=results.tokens,
-                failed=all(isinstance(one, HmiError) for one in results.results),
+                failed=failed,
+                refused=unanswered[RequestStatus.REFUSED],
                 key_prefix=self._batch.key_prefix,
                 busy_ms=results.busy_ms,
             )
@@ -184,19 +190,20 @@ class BatchProcessor:
 
     def _log_failure(self, line: ParsedLine, error: HmiError) -> None:
         """Add a line to the request log of the tenant. Answered lines are in the results alone."""
-        request_record(
-            RequestEntry(
-                tenant_id=self._batch.tenant_id,
-                request_id=f"{self._batch.pk.hex}-{line.number}",
-                api=RequestApi.BATCH.value,
-                status=error.status,
-                error_code=str(error.code),
-                model_name=self._model.resolved.model_name,
-                version=self._model.resolved.version_number,
-                key_prefix=self._batch.key_prefix,
-                inputs=len(line.inputs),
-            )
+        entry = RequestEntry(
+            tenant_id=self._batch.tenant_id,
+            request_id=f"{self._batch.pk.hex}-{line.number}",
+            api=RequestApi.BATCH.value,
+            status=error.status,
+            error_code=str(error.code),
+            reference=shown_reference(self._batch.model),
+            model_name=self._model.resolved.model_name,
+            version=self._model.resolved.version_number,
+            key_prefix=self._batch.key_prefix,
+            inputs=len(line.inputs),
         )
+        entry.set_error(error)
+        request_record(entry)
 
     def _checkpoint(self, outputs: OutputFiles) -> None:
         """Once per PROGRESS_INTERVAL_S: save the progress, and check that the batch may and can continue."""

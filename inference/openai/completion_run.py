@@ -191,30 +191,34 @@ class CompletionRun:
             self._record(usage, code)
 
     def _record(self, usage: Usage, code: str) -> None:
-        """Count an accepted request for its tenant, and log how it ended."""
+        """Count what an accepted request took, and log how it ended. One without an answer is counted by its
+        trace."""
         prepared, generated = self.prepared, usage.completion_tokens
         replies = [reader.reply for reader in self._readers if reader.reply is not None]
         try:
             usage_record(
                 tenant=prepared.tenant,
                 model_name=prepared.model.hplm,
+                requests=int(code == OK),
                 inputs=len(prepared.prompts),
                 tokens=prepared.prompt_tokens + generated if generated else 0,
                 generated_tokens=generated,
-                failed=code != OK,
                 key_prefix=prepared.key.prefix if prepared.key else "",
                 busy_ms=sum(reply.timings_ms.busy for reply in replies),
             )
-            answers_record(
-                tenant=prepared.tenant,
-                model_name=prepared.model.hplm,
-                version=prepared.model.version,
-                count=AnswerCount(requests=1, failed=int(code != OK)),
-            )
+            if code == OK:
+                answers_record(
+                    tenant=prepared.tenant,
+                    model_name=prepared.model.hplm,
+                    version=prepared.model.version,
+                    count=AnswerCount(requests=1),
+                )
         except (OperationalError, InterfaceError) as error:
             log.error("A request of %s was not counted: %s", prepared.model.tenant, error)
         if self._trace is not None:
             self._trace.generated_tokens = generated
+            if isinstance(self._failure, HmiError):
+                self._trace.error = self._failure
             if self._trace.deferred:
                 self._trace.record(200, "" if code == OK else code)
         seconds = time.monotonic() - self._started_at

@@ -28,6 +28,7 @@ class UsageDayAdmin(ReadOnlyAdmin):
         "tokens",
         "generated_tokens",
         "failed",
+        "refused",
     )
     list_filter = (("tenant", AutocompleteSelectFilter), "day")
     list_filter_submit = True
@@ -63,6 +64,7 @@ class UsageSumAdmin(ReadOnlyAdmin):
         "tokens",
         "generated_tokens",
         "failed",
+        "refused",
     )
     list_filter = (("tenant", AutocompleteSelectFilter), "day")
     list_filter_submit = True
@@ -85,6 +87,7 @@ class UsageMonthAdmin(ReadOnlyAdmin):
         "tokens",
         "generated_tokens",
         "failed",
+        "refused",
     )
     list_filter = (("tenant", AutocompleteSelectFilter), "month")
     list_filter_submit = True
@@ -126,7 +129,7 @@ class LoggedRequestAdmin(ReadOnlyAdmin):
 class OmittedRequestsAdmin(ReadOnlyAdmin):
     """Requests that are not in the log, by tenant and hour."""
 
-    list_display = ("hour", "tenant", "requests", "failed")
+    list_display = ("hour", "tenant", "requests", "refused", "failed")
     list_filter = (("tenant", AutocompleteSelectFilter), "hour")
     list_filter_submit = True
     list_select_related = ("tenant",)

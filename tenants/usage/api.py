@@ -13,8 +13,8 @@ from tenants.accounts.api.access import TenantView
 from tenants.base.api.inputs import ChoiceField, validated_query
 from tenants.base.api.pagination import ApiCursorPagination
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.usage.models import LoggedRequest, UsageDay
-from tenants.usage.request_selectors import RequestFilter, RequestStatus, requests_of
+from tenants.usage.models import LoggedRequest, RequestStatus, UsageDay
+from tenants.usage.request_selectors import RequestFilter, requests_of
 from tenants.usage.selectors import UsageBy, usage_by, usage_by_day_and_model
 
 USAGE_DAYS: Final = 30
@@ -38,14 +38,15 @@ class UsageQuerySerializer(serializers.Serializer[Any]):
 
 
 class SumSerializer(serializers.Serializer[Any]):
-    """Sums. ``tokens`` are those read and those generated; ``machine_ms`` is how long inference workers were
-    busy."""
+    """Sums. ``failed`` are among the ``requests``, ``refused`` are not. ``tokens`` are those read and those
+    generated; ``machine_ms`` is how long inference workers were busy."""
 
     requests = serializers.IntegerField()
     inputs = serializers.IntegerField()
     tokens = serializers.IntegerField()
     generated_tokens = serializers.IntegerField()
     failed = serializers.IntegerField()
+    refused = serializers.IntegerField()
     machine_ms = serializers.FloatField(source="busy_ms")
 
 
@@ -144,10 +145,12 @@ class RequestTimingsSerializer(serializers.Serializer[Any]):
 
 class LoggedRequestSerializer(serializers.ModelSerializer[LoggedRequest]):
     """An infer request. ``version`` is null if it was refused before its version was known, ``error_code`` if
-    it was answered. ``levels`` counts its texts by the level that answered them."""
+    it was answered. ``param`` and ``message`` are those of its error, without values of the request;
+    ``reference`` is the model as it was written. ``levels`` counts its texts by the level that answered them."""
 
     model = serializers.CharField(source="model_name")
     key = serializers.CharField(source="key_prefix", help_text="Empty for the browser.")
+    outcome = ChoiceField([str(each) for each in RequestStatus])
     error_code = serializers.SerializerMethodField()
     levels = serializers.SerializerMethodField()
     timings_ms = serializers.SerializerMethodField()
@@ -160,7 +163,8 @@ class LoggedRequestSerializer(serializers.ModelSerializer[LoggedRequest]):
     class Meta:
         model = LoggedRequest
         fields = (
-            *("id", "at", "request_id", "api", "model", "version", "key", "status", "error_code"),
+            *("id", "at", "request_id", "api", "model", "version", "key", "status", "outcome"),
+            *("error_code", "param", "message", "reference"),
             *("latency_ms", "level", "inputs", "tokens", "generated_tokens", "levels", "timings_ms", "texts"),
         )
         read_only_fields = fields

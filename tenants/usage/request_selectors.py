@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from django.db import connection
 from django.db.models import Q, QuerySet, Sum
 
 from tenants.base.scope import tenant_scope
-from tenants.usage.models import LoggedRequest, OmittedRequests
+from tenants.usage.models import LoggedRequest, OmittedRequests, RequestStatus
+from tenants.usage.models.requests import FAILED_CODES
 
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
-
-
-class RequestStatus(StrEnum):
-    """How a request ended."""
-
-    ANSWERED = "answered"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +39,10 @@ ALL_REQUESTS = RequestFilter()
 
 
 class Omitted(NamedTuple):
-    """How many requests are not in the log, and how many of those failed."""
+    """How many requests are not in the log, and how many of those were refused or failed."""
 
     requests: int
+    refused: int
     failed: int
 
 
@@ -87,17 +81,20 @@ def omitted_requests(tenant: Tenant, since: datetime | None = None, until: datet
         hours = hours.filter(hour__gt=since - timedelta(hours=1))
     if until is not None:
         hours = hours.filter(hour__lt=until)
-    sums = hours.aggregate(requests=Sum("requests", default=0), failed=Sum("failed", default=0))
+    sums = hours.aggregate(**{name: Sum(name, default=0) for name in Omitted._fields})
     return Omitted(**sums)
 
 
 def _condition(filters: RequestFilter) -> Q:
     condition = Q()
-    # As the partial index of failures has it.
-    if filters.status is RequestStatus.FAILED or filters.code:
-        condition &= ~Q(error_code="")
-    elif filters.status is RequestStatus.ANSWERED:
+    if filters.status is RequestStatus.ANSWERED:
         condition &= Q(error_code="")
+    elif filters.status or filters.code:
+        condition &= ~Q(error_code="")  # as the partial index of failures has it
+    if filters.status is RequestStatus.FAILED:
+        condition &= Q(error_code__in=FAILED_CODES)
+    elif filters.status is RequestStatus.REFUSED:
+        condition &= ~Q(error_code__in=FAILED_CODES)
     values = {
         "model_name": filters.model,
         "error_code": filters.code,

@@ -24,7 +24,7 @@ from tenants.usage.models import AnswerDay, Quota, UsageDay, UsageMonth, UsageSu
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
 
-SUMMED: Final = ("requests", "inputs", "tokens", "generated_tokens", "failed", "busy_ms")
+SUMMED: Final = ("requests", "inputs", "tokens", "generated_tokens", "failed", "refused", "busy_ms")
 
 
 class UsageBy(StrEnum):
@@ -58,14 +58,16 @@ ALL_USAGE: Final = UsageFilter()
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """Sums over a period. ``tokens`` are those read and those generated, ``generated_tokens`` the latter;
-    ``busy_ms`` is how long inference workers were busy."""
+    """Sums over a period. ``failed`` are among the ``requests``, ``refused`` are not. ``tokens`` are those read
+    and those generated, ``generated_tokens`` the latter; ``busy_ms`` is how long inference workers were
+    busy."""
 
     requests: int
     inputs: int
     tokens: int
     generated_tokens: int
     failed: int
+    refused: int = 0
     busy_ms: float = 0.0
 
 
@@ -80,8 +82,8 @@ def month_of(day: date) -> tuple[date, date]:
 
 
 def has_usage(tenant: Tenant) -> bool:
-    """Whether the tenant ever sent an infer request. One query."""
-    return UsageMonth.objects.for_tenant(tenant).exists()
+    """Whether the tenant ever sent an infer request that was not refused. One query."""
+    return UsageMonth.objects.for_tenant(tenant).filter(requests__gt=0).exists()
 
 
 def usage_total(tenant: Tenant, since: date, until: date | None = None) -> UsageTotal:
@@ -128,7 +130,7 @@ def most_requests(
     filters: UsageFilter = ALL_USAGE,
 ) -> dict[str, int]:
     """Name -> requests of the models or keys with the most requests in a period, descending. One query."""
-    rows = _source_rows(tenant, by, since, until, filters)
+    rows = _source_rows(tenant, by, since, until, filters).filter(requests__gt=0)
     if rows.model is UsageMonth and until == month_of(since)[1]:  # one row for each name
         return dict(rows.order_by("-requests", by.column).values_list(by.column, "requests")[:limit])
     totals = rows.order_by().values_list(by.column).annotate(total=Sum("requests"))

@@ -12,9 +12,13 @@ from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.base.ttl_cache import cached
 from tenants.datasets.models import GENERATIVE_TASKS, Task
-from versiontree.tree.models import Version
+from versiontree.tree.models import Alias, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.models.version import VersionState
 from versiontree.tree.serving_manifest import takes_pairs
+
+MAX_LISTED: Final = 20
+"""Of the versions and aliases in an error."""
 
 _SLUG = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 
@@ -204,10 +208,44 @@ def _unresolved_error(tenant: Tenant, wanted: ModelReference) -> HmiError:
         living = living.none()
     version = living.order_by("-number").first()
     if version is None:
-        return not_found("model", param="model")
+        return _not_found(tenant, wanted)
     return HmiError(
         ErrorCode.MODEL_NOT_READY,
         f"{version.in_words} cannot answer: it is {version.get_state_display().lower()}.",
         param="model",
         details={"version": version.number, "state": version.state},
     )
+
+
+def _not_found(tenant: Tenant, wanted: ModelReference) -> HmiError:
+    """Which versions and aliases the model has, if there is the model."""
+    versions = Version.objects.for_tenant(tenant).filter(hplm__name=wanted.hplm, hplm__deleted_at=None)
+    numbers = sorted(versions.filter(state=VersionState.READY).values_list("number", flat=True))
+    if not versions.exists():
+        return not_found("model", param="model")
+    aliases = Alias.objects.for_tenant(tenant).filter(hplm__name=wanted.hplm, hplm__deleted_at=None)
+    names = sorted(aliases.values_list("name", flat=True))
+    asked = f"alias {wanted.alias}" if wanted.number is None else f"version {wanted.number}"
+    ready = f"Ready versions: {_ranges(numbers)}" if numbers else "No version is ready"
+    return HmiError(
+        ErrorCode.NOT_FOUND,
+        f"{wanted.hplm} has no {asked}. {ready}. Aliases: {_listed(names) or 'none'}.",
+        param="model",
+        details={"versions": numbers[-MAX_LISTED:], "aliases": names[:MAX_LISTED]},
+    )
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Numbers as text, with runs of them as ranges: 1-4, 6."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return _listed(["-".join(map(str, run)) for run in runs])
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MAX_LISTED
+    return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")

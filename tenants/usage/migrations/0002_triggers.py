@@ -39,29 +39,22 @@ _BY_MONTH = Sums(
     old_places="old_rows.tenant_id, date_trunc('month', old_rows.day::timestamp)::date, old_rows.model_name",
 )
 
-_CAME = "SELECT {columns}, requests, inputs, tokens, generated_tokens, failed, busy_ms FROM new_rows"
-_WENT = "SELECT {columns}, -requests, -inputs, -tokens, -generated_tokens, -failed, -busy_ms FROM old_rows"
+_CAME = "SELECT {columns}, {figures} FROM new_rows"
+_WENT = "SELECT {columns}, {negated} FROM old_rows"
 _ADD = """
-    INSERT INTO {table} AS kept ({kept}, requests, inputs, tokens, generated_tokens, failed, busy_ms)
-    SELECT {places}, sum(requests), sum(inputs), sum(tokens), sum(generated_tokens), sum(failed),
-        sum(busy_ms)
-    FROM (%s) changed ({columns}, requests, inputs, tokens, generated_tokens, failed, busy_ms)
+    INSERT INTO {table} AS kept ({kept}, {figures})
+    SELECT {places}, {sums}
+    FROM (%s) changed ({columns}, {figures})
     GROUP BY {group}
     ORDER BY {group}
-    ON CONFLICT ({kept}) DO UPDATE SET
-        requests = kept.requests + EXCLUDED.requests,
-        inputs = kept.inputs + EXCLUDED.inputs,
-        tokens = kept.tokens + EXCLUDED.tokens,
-        generated_tokens = kept.generated_tokens + EXCLUDED.generated_tokens,
-        failed = kept.failed + EXCLUDED.failed,
-        busy_ms = kept.busy_ms + EXCLUDED.busy_ms;
+    ON CONFLICT ({kept}) DO UPDATE SET {added};
 """
 # A key or a model of which nothing is left is not to be known any more.
 _CLEAN = """
     DELETE FROM {table} empty USING old_rows
     WHERE ({empty_places})
             = ({old_places})
-        AND (empty.requests, empty.inputs, empty.tokens, empty.failed) = (0, 0, 0, 0);
+        AND ({counts}) = ({zeros});
 """
 # One at a time, to the end of its transaction: a statement that inserts some rows and updates others adds up
 # twice, and two of them would wait for each other's sums. By then each has all the rows of usage that it wants.
@@ -78,8 +71,8 @@ CREATE TRIGGER usage_usageday_{name}_%(event)s AFTER %(event)s ON usage_usageday
 _NEW, _OLD = "NEW TABLE AS new_rows", "OLD TABLE AS old_rows"
 
 
-def _kept(sums: Sums, *, update: str) -> str:
-    """The triggers that keep one table of sums."""
+def _kept(sums: Sums, figures: tuple[str, ...], *, update: str) -> str:
+    """The triggers that keep one table of sums of these figures."""
     bodies = {
         "insert": (_NEW, _ADD % _CAME),
         "update": (f"{_OLD} {_NEW}", update),
@@ -89,13 +82,30 @@ def _kept(sums: Sums, *, update: str) -> str:
         _TRIGGER % {"event": event, "tables": tables, "body": body}
         for event, (tables, body) in bodies.items()
     )
-    return "".join(made).format(**sums._asdict())
+    counts = [name for name in figures if name not in {"generated_tokens", "busy_ms"}]
+    return "".join(made).format(
+        **sums._asdict(),
+        figures=", ".join(figures),
+        negated=", ".join(f"-{name}" for name in figures),
+        sums=", ".join(f"sum({name})" for name in figures),
+        added=", ".join(f"{name} = kept.{name} + EXCLUDED.{name}" for name in figures),
+        counts=", ".join(f"empty.{name}" for name in counts),
+        zeros=", ".join("0" for _ in counts),
+    )
 
 
 _DIFFERENCE = _ADD % f"{_CAME} UNION ALL {_WENT}"
-_SUMS = _kept(_BY_DAY, update=_DIFFERENCE) + _kept(_BY_MONTH, update=_DIFFERENCE + _CLEAN)
 
-_BACKWARDS = """
+
+def triggers(*figures: str) -> str:
+    """The statements that create the triggers of both tables, which sum up these columns of usage."""
+    return _kept(_BY_DAY, figures, update=_DIFFERENCE) + _kept(
+        _BY_MONTH, figures, update=_DIFFERENCE + _CLEAN
+    )
+
+
+FIRST_FIGURES = ("requests", "inputs", "tokens", "generated_tokens", "failed", "busy_ms")
+DROP_TRIGGERS = """
 DROP FUNCTION
     usage_usageday_sum_insert, usage_usageday_sum_update, usage_usageday_sum_delete,
     usage_usageday_month_insert, usage_usageday_month_update, usage_usageday_month_delete CASCADE;
@@ -104,4 +114,4 @@ DROP FUNCTION
 
 class Migration(migrations.Migration):
     dependencies = [("usage", "0001_initial")]
-    operations = [migrations.RunSQL(_SUMS, _BACKWARDS)]
+    operations = [migrations.RunSQL(triggers(*FIRST_FIGURES), DROP_TRIGGERS)]

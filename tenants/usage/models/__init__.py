@@ -1,6 +1,6 @@
 """Models of usage, quotas and the request log."""
 
-from tenants.usage.models.requests import LoggedRequest, OmittedRequests, RequestApi
+from tenants.usage.models.requests import LoggedRequest, OmittedRequests, RequestApi, RequestStatus
 from tenants.usage.models.usage import AnswerDay, Quota, UsageDay, UsageMonth, UsageSum, rate
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "OmittedRequests",
     "Quota",
     "RequestApi",
+    "RequestStatus",
     "UsageDay",
     "UsageMonth",
     "UsageSum",

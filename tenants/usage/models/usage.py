@@ -33,7 +33,12 @@ class UsageDay(models.Model):
     inputs = models.PositiveBigIntegerField(default=0)
     tokens = models.PositiveBigIntegerField(default=0, help_text="Prompt and generated tokens.")
     generated_tokens = models.PositiveBigIntegerField(default=0, db_default=0)
-    failed = models.PositiveBigIntegerField(default=0, help_text="Requests that ended in an error.")
+    failed = models.PositiveBigIntegerField(
+        default=0, help_text="Requests without an answer: the server failed, or they were canceled."
+    )
+    refused = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Requests that were turned away. They are not among the requests."
+    )
     busy_ms = models.FloatField(
         "machine time",
         default=0.0,
@@ -83,6 +88,7 @@ class UsageSum(models.Model):
     tokens = models.BigIntegerField(default=0)
     generated_tokens = models.BigIntegerField(default=0)
     failed = models.BigIntegerField(default=0)
+    refused = models.BigIntegerField(default=0, db_default=0)
     busy_ms = models.FloatField("machine time", default=0.0)
 
     unscoped = models.Manager()
@@ -117,6 +123,7 @@ class UsageMonth(models.Model):
     tokens = models.BigIntegerField(default=0)
     generated_tokens = models.BigIntegerField(default=0)
     failed = models.BigIntegerField(default=0)
+    refused = models.BigIntegerField(default=0, db_default=0)
     busy_ms = models.FloatField("machine time", default=0.0)
 
     unscoped = models.Manager()

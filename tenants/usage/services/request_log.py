@@ -1,6 +1,7 @@
 """The request log: which entries of an interval are kept, how they are written, and when they are deleted."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -11,8 +12,10 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
+from tenants.base.errors import HmiError
 from tenants.base.scope import platform_scope
-from tenants.usage.models import LoggedRequest, OmittedRequests
+from tenants.usage.models import LoggedRequest, OmittedRequests, RequestStatus
+from tenants.usage.models.requests import MAX_MESSAGE, MAX_PARAM, MAX_REFERENCE
 
 MAX_TEXT_CHARACTERS: Final = 500
 """Of each input, where texts are kept."""
@@ -29,6 +32,9 @@ class RequestEntry:
     api: str
     status: int
     error_code: str = ""
+    param: str = ""
+    message: str = ""
+    reference: str = ""
     model_name: str = ""
     version: int | None = None
     key_prefix: str = ""
@@ -40,6 +46,11 @@ class RequestEntry:
     details: Mapping[str, Any] = field(default_factory=dict)
     texts: list[str] | None = None
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def set_error(self, error: HmiError) -> None:
+        """Set the field at fault, and why the request has no answer."""
+        self.param = shown_name(error.param or "", MAX_PARAM)
+        self.message = message_without_values(error.message)
 
 
 @dataclass(slots=True)
@@ -54,7 +65,7 @@ class _TenantEntries:
 
 
 Omitted = dict[tuple[int, datetime], list[int]]
-"""By tenant and hour: requests, and those of them that failed."""
+"""By tenant and hour: requests, and those of them that were refused and that failed."""
 
 
 class RequestSample:
@@ -65,7 +76,7 @@ class RequestSample:
     """
 
     def __init__(self) -> None:
-        self.omitted: Omitted = defaultdict(lambda: [0, 0])
+        self.omitted: Omitted = defaultdict(lambda: [0, 0, 0])
         self._tenants: dict[int, _TenantEntries] = {}
         self._size = 0
 
@@ -93,9 +104,8 @@ class RequestSample:
 
     def add_omitted(self, omitted: Omitted) -> None:
         """Add counts of requests that were omitted earlier."""
-        for key, (requests, failed) in omitted.items():
-            self.omitted[key][0] += requests
-            self.omitted[key][1] += failed
+        for key, counts in omitted.items():
+            self.omitted[key] = [one + more for one, more in zip(self.omitted[key], counts, strict=True)]
 
     def _displaced(self, own: _TenantEntries, entry: RequestEntry, limit: int) -> RequestEntry | None:
         """Remove and return the entry whose place the new one takes; None if there is none."""
@@ -107,8 +117,10 @@ class RequestSample:
 
     def _omit(self, entry: RequestEntry) -> None:
         count = self.omitted[entry.tenant_id, entry.at.replace(minute=0, second=0, microsecond=0)]
+        status = RequestStatus.of(entry.error_code)
         count[0] += 1
-        count[1] += bool(entry.error_code)
+        count[1] += status is RequestStatus.REFUSED
+        count[2] += status is RequestStatus.FAILED
 
 
 _TYPES: Final = {
@@ -136,14 +148,16 @@ _INSERT: Final = """
     ORDER BY new.at
 """
 _COUNT: Final = """
-    INSERT INTO {omitted} AS kept (tenant_id, hour, requests, failed)
-    SELECT new.tenant_id, new.hour, new.requests, new.failed
-    FROM unnest(%s::bigint[], %s::timestamptz[], %s::bigint[], %s::bigint[])
-        AS new (tenant_id, hour, requests, failed)
+    INSERT INTO {omitted} AS kept (tenant_id, hour, requests, refused, failed)
+    SELECT new.tenant_id, new.hour, new.requests, new.refused, new.failed
+    FROM unnest(%s::bigint[], %s::timestamptz[], %s::bigint[], %s::bigint[], %s::bigint[])
+        AS new (tenant_id, hour, requests, refused, failed)
     JOIN {tenants} AS tenant ON tenant.id = new.tenant_id AND tenant.deletion_requested_at IS NULL
     ORDER BY 1, 2
     ON CONFLICT (tenant_id, hour) DO UPDATE SET
-        requests = kept.requests + EXCLUDED.requests, failed = kept.failed + EXCLUDED.failed
+        requests = kept.requests + EXCLUDED.requests,
+        refused = kept.refused + EXCLUDED.refused,
+        failed = kept.failed + EXCLUDED.failed
 """
 
 
@@ -181,6 +195,31 @@ def kept_text(text: str) -> str:
     """The beginning of a text, as the database can hold it."""
     shown = text[:MAX_TEXT_CHARACTERS].replace("\0", "\N{REPLACEMENT CHARACTER}")
     return shown.encode("utf-8", "replace").decode()
+
+
+_QUOTED: Final = re.compile(
+    r"""(?<!\w)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|“[^”]*”|`[^`]*`)(?!\w)""", re.DOTALL
+)
+_KEY: Final = re.compile(r"\w{8}\.\w{20,}")
+"""An API key: its prefix and its secret."""
+HIDDEN: Final = "…"
+
+
+def message_without_values(message: str) -> str:
+    """The message of an error as the log keeps it. Messages quote what they take from a request; that is left
+    out here, and so are API keys."""
+    return _KEY.sub(HIDDEN, _QUOTED.sub(HIDDEN, kept_text(message)))[:MAX_MESSAGE]
+
+
+def shown_name(name: str, limit: int) -> str:
+    """The name of a field or a model as the log keeps it: empty if it cannot be one, or has an API key."""
+    is_name = name.isprintable() and " " not in name and len(name) <= limit and not _KEY.search(name)
+    return kept_text(name) if is_name else ""
+
+
+def shown_reference(reference: str) -> str:
+    """The model as a request wrote it, as the log keeps it."""
+    return shown_name(reference, MAX_REFERENCE)
 
 
 def request_log_expire() -> int:

@@ -23,26 +23,30 @@ def usage_record(
     *,
     tenant: Tenant,
     model_name: str,
-    inputs: int,
-    tokens: int,
+    requests: int = 1,
+    inputs: int = 0,
+    tokens: int = 0,
     generated_tokens: int = 0,
-    failed: bool = False,
+    failed: int = 0,
+    refused: int = 0,
     day: date | None = None,
     key_prefix: str = "",
     busy_ms: float = 0.0,
 ) -> None:
-    """Add one request to the tenant's row for this model, key (empty: a person in the browser) and day (UTC).
+    """Add requests to the tenant's row for this model, key (empty: a person in the browser) and day (UTC).
 
+    ``failed`` are among the ``requests``, ``refused`` are not.
     It is written to the database within HMI_USAGE_INTERVAL_S, together with the other requests of that time;
     at once if that is 0. ``generated_tokens`` are among the ``tokens``. While the database is unavailable,
     counts are kept. A process that is killed loses what it has not written.
     """
     count = UsageCount(
-        requests=1,
+        requests=requests,
         inputs=inputs,
         tokens=tokens,
         generated_tokens=generated_tokens,
         failed=int(failed),
+        refused=refused,
         busy_ms=busy_ms,
     )
     _buffer.add(tenant.pk, day or datetime.now(UTC).date(), model_name, count, key_prefix)

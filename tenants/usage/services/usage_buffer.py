@@ -24,17 +24,19 @@ log = logging.getLogger(__name__)
 # which excludes the statement that blanks names.
 UPSERT: Final = """
     INSERT INTO {usage} AS kept
-        (tenant_id, model_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms, generated_tokens)
+        (tenant_id, model_name, key_prefix, day,
+         requests, inputs, tokens, failed, busy_ms, generated_tokens, refused)
     SELECT new.tenant_id,
         CASE WHEN tenant.deletion_requested_at IS NULL THEN new.model_name ELSE '' END,
         CASE WHEN tenant.deletion_requested_at IS NULL THEN new.key_prefix ELSE '' END,
         new.day,
         sum(new.requests), sum(new.inputs), sum(new.tokens), sum(new.failed),
-        sum(new.busy_ms), sum(new.generated_tokens)
+        sum(new.busy_ms), sum(new.generated_tokens), sum(new.refused)
     FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::date[],
-                %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[], %s::bigint[])
+                %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[], %s::bigint[],
+                %s::bigint[])
         AS new (tenant_id, model_name, key_prefix, day,
-            requests, inputs, tokens, failed, busy_ms, generated_tokens)
+            requests, inputs, tokens, failed, busy_ms, generated_tokens, refused)
     JOIN {tenants} AS tenant ON tenant.id = new.tenant_id AND tenant.deletion_finished_at IS NULL
     GROUP BY 1, 2, 3, 4
     ORDER BY 1, 4, 2, 3
@@ -44,13 +46,15 @@ UPSERT: Final = """
         tokens = kept.tokens + EXCLUDED.tokens,
         generated_tokens = kept.generated_tokens + EXCLUDED.generated_tokens,
         failed = kept.failed + EXCLUDED.failed,
+        refused = kept.refused + EXCLUDED.refused,
         busy_ms = kept.busy_ms + EXCLUDED.busy_ms
 """
 
 
 @dataclass(slots=True)
 class UsageCount:
-    """Totals of infer requests. ``generated_tokens`` are among the ``tokens``."""
+    """Totals of infer requests. ``generated_tokens`` are among the ``tokens``, ``failed`` among the
+    ``requests``; ``refused`` are not."""
 
     requests: int = 0
     inputs: int = 0
@@ -58,6 +62,7 @@ class UsageCount:
     failed: int = 0
     busy_ms: float = 0.0
     generated_tokens: int = 0
+    refused: int = 0
 
     def add(self, other: "UsageCount") -> None:
         """Add the other's totals to this one."""
@@ -66,6 +71,7 @@ class UsageCount:
         self.tokens += other.tokens
         self.generated_tokens += other.generated_tokens
         self.failed += other.failed
+        self.refused += other.refused
         self.busy_ms += other.busy_ms
 
 

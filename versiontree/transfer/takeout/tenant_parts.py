@@ -89,6 +89,7 @@ _USAGE: Final = (
     "tokens",
     "generated_tokens",
     "failed",
+    "refused",
     "busy_ms",
 )
 
@@ -98,7 +99,7 @@ _ANSWERS: Final = ("day", "model_name", "version", *COUNTED, "drift")
 
 _REQUESTS: Final = (
     *("at", "request_id", "api", "model_name", "version", "key_prefix", "status", "error_code", "latency_ms"),
-    *("level", "inputs", "tokens", "generated_tokens", "details", "texts"),
+    *("level", "inputs", "tokens", "generated_tokens", "param", "message", "reference", "details", "texts"),
 )
 
 

@@ -114,7 +114,7 @@ def test_chatml_is_written_as_transformers_writes_it() -> None:
 
 def test_llama_2_merges_the_system_message_and_refuses_roles_that_do_not_alternate() -> None:
     assert rendered(LLAMA_2) == "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\n Hi [/INST] Hello </s>"
-    with pytest.raises(HplmError, match="invalid_field: the chat template says: Conversation roles must"):
+    with pytest.raises(HplmError, match="invalid_field: the chat template says: “Conversation roles must"):
         rendered(LLAMA_2, [TALK[2]])
 
 
