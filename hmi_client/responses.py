@@ -64,10 +64,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class LoggedRequest:
-    """An infer request in the tenant's log. ``outcome`` is answered, refused or failed, ``error_code`` None if
-    it was answered. ``param`` and ``message`` are the error's, ``reference`` is the model as it was asked for.
-    ``key`` is empty for the browser, ``texts`` None unless the tenant keeps them. ``levels`` counts texts by
-    level."""
+    """An infer request in the tenant's log. ``outcome`` is answered, refused or failed, ``error_code`` None
+    if it was answered. ``param`` and ``message`` are the error's, ``reference`` is the model as it was asked
+    for. ``key`` is empty for the browser, ``texts`` None unless the tenant keeps them. ``levels`` counts
+    texts by level."""
 
     id: int
     at: str

@@ -308,6 +308,7 @@ def _decoder_status(name: str, counts: GenerationCounts) -> DecoderStatus:
         cached_blocks=counts.cached_blocks,
         generated_tokens=counts.generated_tokens,
         preemptions=counts.preemptions,
+        completions=counts.completions,
     )
 
 

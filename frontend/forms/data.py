@@ -43,8 +43,8 @@ PAIR_LABELS = {
 class ColumnsForm(forms.Form):
     """The mapping of the columns of a checked file to the columns of the task.
 
-    ``guessed``: the columns of the file that were chosen by their names, by label. Empty if the user chose, or
-    has to choose.
+    ``guessed``: the columns of the file that were chosen by their names, by label. Empty if the user chose,
+    or has to choose.
     """
 
     use_required_attribute = False
@@ -68,13 +68,11 @@ class ColumnsForm(forms.Form):
 
 
 def columns_guessed(found: FileColumns, task: str) -> dict[str, str] | None:
-    """Return the columns of the file by column of the task, as their names suggest. None if the file has those
-    of the task, or if one that is required cannot be guessed."""
+    """Return the columns of the file by column of the task, as their names suggest. None if the file has
+    those of the task, or if one that is required cannot be guessed."""
     guessed = found.guessed_mapping(task)
-    required = set(required_columns(task))
-    if required <= found.default_mapping.keys() or not required <= found.default_mapping.keys() | guessed.keys():
-        return None
-    return guessed
+    missing = set(required_columns(task)) - found.default_mapping.keys()
+    return guessed if missing and missing <= guessed.keys() else None
 
 
 def columns_chosen(data: Mapping[str, str], task: str) -> dict[str, str]:

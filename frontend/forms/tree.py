@@ -8,6 +8,7 @@ from frontend.forms.base import MissingObject, RowChoiceField, RowChoiceForm, sl
 from frontend.presenters.data import task_of
 from frontend.presenters.versions import parent_name
 from tenants.accounts.models import Tenant
+from tenants.base.plurals import counted
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.uploads import datasets_of
 from versiontree.jobs.models import JobKind
@@ -149,12 +150,12 @@ def offer_parents(form: RowChoiceForm, tenant: Tenant, *, decoders: bool = False
 
 
 def _corpus_label(corpus: Corpus) -> str:
-    return f"{corpus.name} ({corpus.words:,} words{'' if corpus.tenant_id else ', platform'})"
+    return f"{corpus.name} ({counted(corpus.words, 'word')}{'' if corpus.tenant_id else ', platform'})"
 
 
 def _dataset_label(dataset: Dataset) -> str:
     rows = sum(split.rows for split in dataset.splits.all())
-    return f"{dataset.name} ({task_of(dataset).lower()}, {rows:,} rows)"
+    return f"{dataset.name} ({task_of(dataset).lower()}, {counted(rows, 'row')})"
 
 
 class ModelDetailsForm(forms.Form):

@@ -10,6 +10,7 @@ from django.http import QueryDict
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import audit_actors
 from tenants.audit.selectors import SYSTEM, AuditFilter, audit_kinds
+from tenants.base.plurals import plural
 from tenants.usage.selectors import UsageFilter
 
 MAX_DAYS: Final = 366
@@ -109,7 +110,7 @@ def _today() -> date:
     return datetime.now(UTC).date()
 
 
-KIND_LABELS = {"api_key": "API keys", "model": "Models"}
+KIND_LABELS = {"api_key": "API keys"}
 
 
 class AuditForm(forms.Form):
@@ -125,7 +126,7 @@ class AuditForm(forms.Form):
         super().__init__(*args, **kwargs)
         who = [(name, "The system" if name == SYSTEM else name) for name in audit_actors(tenant)]
         kinds = [
-            (kind, KIND_LABELS.get(kind) or f"{kind.replace('_', ' ').capitalize()}s")
+            (kind, KIND_LABELS.get(kind) or plural(kind.replace("_", " ").capitalize()))
             for kind in audit_kinds(tenant)
         ]
         self.fields["actor"] = forms.ChoiceField(

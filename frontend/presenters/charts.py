@@ -6,6 +6,8 @@ from datetime import date, timedelta
 from itertools import accumulate
 from typing import Final, Protocol
 
+from tenants.base.plurals import counted
+
 FRAGMENTS: Final = {"trigram": "Whole fragment", "bigram": "Shorter part", "unigram": "One token"}
 """Labels of what the lookup tables had of a fragment by their names in the API, longest first."""
 LEVELS: Final = {**FRAGMENTS, "computed": "Computed"}
@@ -348,7 +350,7 @@ def reliability_curve(
         ReliabilitySpot(
             f"{100 * one.confidence:.2f}",
             f"{100 - 100 * one.right:.2f}",
-            f"{name}, {one.rows:,} rows: confidence {one.confidence:.1%}, {one.right:.1%} right",
+            f"{name}, {counted(one.rows, 'row')}: confidence {one.confidence:.1%}, {one.right:.1%} right",
         )
         for one in bins
     ]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from frontend.presenters.charts import Tile
+from tenants.base.plurals import counted
 from tenants.usage.models import RequestStatus
 from tenants.usage.selectors import UsageTotal
 
@@ -53,5 +54,5 @@ def home_tiles(
         Tile("Models ready", f"{ready:,}", f"{models:,} of {max_models:,} created"),
         Tile("Running jobs", f"{jobs:,}", f"of at most {max_jobs:,}"),
         Tile("Requests this month", f"{usage.requests:,}", links=links),
-        Tile("Texts this month", f"{usage.inputs:,}", f"{usage.tokens:,} tokens"),
+        Tile("Texts this month", f"{usage.inputs:,}", counted(usage.tokens, "token")),
     ]

@@ -12,6 +12,7 @@ from frontend.forms.usage import WEB_UI
 from frontend.presenters.usage import read_and_generated
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode
+from tenants.base.plurals import counted
 from tenants.usage.models import LoggedRequest, RequestStatus
 from tenants.usage.request_selectors import Omitted
 
@@ -60,8 +61,8 @@ CSV_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """An entry. `state` is answered, refused or failed, `cause` says why; `facts` are its details. It may have
-    no model or version."""
+    """An entry. `state` is answered, refused or failed, `cause` says why; `facts` are its details. It may
+    have no model or version."""
 
     at: datetime
     request_id: str
@@ -127,7 +128,7 @@ def omitted_note(omitted: Omitted) -> str:
     if not omitted.requests:
         return ""
     return (
-        f"This is a sample. {omitted.requests:,} more requests came in too fast to be logged; "
+        f"This is a sample. {counted(omitted.requests, 'more request')} came in too fast to be logged; "
         f"{omitted.refused:,} of them were refused, {omitted.failed:,} failed."
     )
 

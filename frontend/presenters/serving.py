@@ -1,15 +1,16 @@
 """The inference workers, and the traces of their pipelines."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from django.template.defaultfilters import filesizeformat, pluralize
+from django.template.defaultfilters import filesizeformat
 from msgspec.structs import replace
 
 from frontend.presenters.charts import Tile
 from inference.api.serving import Serving
 from inference.queueing.status import DecoderStatus, Recently, TracedSpan, WorkerStatus
+from tenants.base.plurals import counted
 
 TRACKS = ("retrieval", "adapters", "compute")
 COLOURS = 5
@@ -82,11 +83,26 @@ def serving_tiles(serving: Serving) -> list[Tile]:
         Tile(
             "Median latency",
             worst("p50_ms"),
-            f"of {answered:,} request{pluralize(answered)}" if answered else "",
+            f"of {counted(answered, 'request')}" if answered else "",
         ),
         Tile("p95 latency", worst("p95_ms"), "last 30 s"),
         Tile("p99 latency", worst("p99_ms"), "last 30 s"),
+        *_completion_tiles([decoder for worker in serving.workers for decoder in worker.decoders]),
         Tile("Outstanding", f"{serving.outstanding:,}", f"of {serving.capacity:,}"),
+    ]
+
+
+def _completion_tiles(decoders: Sequence[DecoderStatus]) -> list[Tile]:
+    """Return the figures of generative roots; nothing if no worker serves one."""
+    if not decoders:
+        return []
+    ended, running, waiting, tokens = (
+        sum(getattr(one, name) for one in decoders)
+        for name in ("completions", "running", "waiting", "generated_tokens")
+    )
+    return [
+        Tile("Completions", f"{ended:,}", f"{running:,} running, {waiting:,} waiting"),
+        Tile("Generated tokens", f"{tokens:,}", "since the workers started"),
     ]
 
 
@@ -111,8 +127,9 @@ def _decoder_row(decoder: DecoderStatus) -> DecoderRow:
     )
     return DecoderRow(
         decoder.name,
-        f"{decoder.running:,} running, {decoder.waiting:,} waiting; {decoder.generated_tokens:,} tokens"
-        f" generated, {decoder.preemptions:,} preemption{pluralize(decoder.preemptions)}",
+        f"{decoder.running:,} running, {decoder.waiting:,} waiting, {decoder.completions:,} ended;"
+        f" {counted(decoder.generated_tokens, 'token')} generated,"
+        f" {counted(decoder.preemptions, 'preemption')}",
         f"{used} of {all_blocks} tokens, {cached} cached",
         decoder.used_blocks,
         decoder.blocks,

@@ -7,6 +7,7 @@ from typing import Any
 
 from frontend.forms.usage import WEB_UI, WEB_UI_KEY
 from frontend.presenters.charts import Bar, ColumnChart, Tile, daily_columns
+from tenants.base.plurals import counted
 from tenants.usage.selectors import SUMMED, UsageBy
 
 NO_NAME = "(no name)"
@@ -73,16 +74,16 @@ def usage_tiles(total: Mapping[str, Any]) -> list[Tile]:
     return [
         Tile("Requests", f"{requests:,}", f"{failed:,} failed, {refused:,} refused"),
         Tile("Failed", f"{failed / requests:.2%}" if requests else "–", "of the requests"),
-        Tile("Texts", f"{total['inputs']:,}", f"{total['tokens']:,} tokens{split and f' ({split})'}"),
+        Tile(
+            "Texts", f"{total['inputs']:,}", f"{counted(total['tokens'], 'token')}{split and f' ({split})'}"
+        ),
         Tile("Machine time", _time(total["busy_ms"]), "of the inference workers"),
     ]
 
 
 def requests_chart(days: Iterable[Mapping[str, Any]], since: date, until: date) -> ColumnChart:
     """Return the chart of answered, failed and refused requests by day."""
-    by_day = {
-        day["name"]: (day["requests"] - day["failed"], day["failed"], day["refused"]) for day in days
-    }
+    by_day = {day["name"]: (day["requests"] - day["failed"], day["failed"], day["refused"]) for day in days}
     return daily_columns("Requests", ["Answered", "Failed", "Refused"], by_day, since, until)
 
 

@@ -14,6 +14,7 @@ from frontend.presenters.metrics import LEVEL_NAMES, learning_curves, level_orde
 from frontend.presenters.pretraining import TableRow, perplexity_rows, stage_tables
 from inference.errors import HplmError
 from tenants.accounts.models import Tenant
+from tenants.base.plurals import counted
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import RootKind, Version
 from versiontree.tree.models.artifact import Role
@@ -241,7 +242,7 @@ def _covers(found: Any) -> list[tuple[str, float]]:
 def _levels(found: Any) -> str:
     counts = as_mapping(found)
     return ", ".join(
-        f"{counts[name]:,} {LEVEL_NAMES.get(name, key_label(name))}s"
+        counted(counts[name], LEVEL_NAMES.get(name, key_label(name)))
         for name in sorted(counts, key=level_order)
         if isinstance(counts[name], int) and counts[name]
     )

@@ -18,6 +18,7 @@ from lucide.templatetags.lucide import lucide
 from frontend.access import TenantAccess
 from frontend.presenters.navigation import NavigationGroup, NavigationPage, navigation_of
 from frontend.status import style_of
+from tenants.base.plurals import counted, plural
 
 register = template.Library()
 
@@ -139,6 +140,10 @@ def has_folded_errors(form: Any) -> bool:
 def count(number: int | None) -> str:
     """Format an integer: 1234567 -> 1,234,567. None is a dash."""
     return "–" if number is None else f"{number:,}"
+
+
+register.filter(counted)
+register.filter(plural)
 
 
 @register.filter

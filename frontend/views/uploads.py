@@ -22,6 +22,7 @@ from frontend.presenters.data import check_context
 from frontend.shortcuts import action_result, redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
+from tenants.base.plurals import counted
 from tenants.base.upload_concurrency import accepts_uploads
 from tenants.datasets.models import CheckKind, CheckState, Upload, UploadCheck
 from tenants.datasets.selectors.previews import check_columns, files_columns
@@ -81,7 +82,7 @@ def discard_uploads(request: TenantRequest) -> HttpResponse:
     uploads = list(uploads_of(request.access.tenant, request.user))
     for upload in uploads:
         upload_delete(upload=upload)
-    return redirect_to(request, "data", message=f"{len(uploads):,} uploads discarded.")
+    return redirect_to(request, "data", message=f"{counted(len(uploads), 'upload')} discarded.")
 
 
 @require_POST

@@ -31,8 +31,8 @@ def list_requests(
 ) -> Flow[None]:
     """List logged infer requests, newest first. The key needs the scope `manage`.
 
-    ``status`` is ``answered``, ``refused`` or ``failed``; ``key`` is the prefix of an API key, "" for the browser;
-    ``since`` and ``until`` are ISO 8601 times; ``request_id`` is the beginning of an id.
+    ``status`` is ``answered``, ``refused`` or ``failed``; ``key`` is the prefix of an API key, "" for the
+    browser; ``since`` and ``until`` are ISO 8601 times; ``request_id`` is the beginning of an id.
     """
     filters = {
         "model": model,

@@ -14,6 +14,7 @@ from hmi_site.dashboard.serving import RootRow
 from hmi_site.dashboard.work import Jobs
 from hmi_site.launcher.supervisor import Restart
 from inference.api.serving import Serving
+from tenants.base.plurals import counted
 from tenants.usage.selectors import days_drifted
 
 MAX_DRIFTED_SHOWN: Final = 10
@@ -42,11 +43,13 @@ def serving_alerts(serving: Serving | None, roots: list[RootRow]) -> Iterator[Al
     else:
         for root in roots:
             if root.hplms and not root.workers:
-                text = f"No worker serves the root {root.name} ({root.hplms:,} models)."
+                text = f"No worker serves the root {root.name} ({counted(root.hplms, 'model')})."
                 yield Alert(text, "danger", page)
     for worker in serving.workers:
         if worker.slot_mismatches:
-            text = f"{worker.name} rejected {worker.slot_mismatches:,} rows: a slot held another model."
+            text = (
+                f"{worker.name} rejected {counted(worker.slot_mismatches, 'row')}: a slot held another model."
+            )
             yield Alert(text, "danger", page)
         if worker.last_error:
             yield Alert(f"{worker.name}: {worker.last_error}", "warning", page)
@@ -90,14 +93,14 @@ def quota_alerts(used_up: list[UsedUp]) -> Iterator[Alert]:
         text = f"{row.slug} has used up its quota: {row.limit}, {row.used} of {row.most}."
         yield Alert(text, "warning", reverse("admin:accounts_tenant_change", args=[row.tenant]))
     if len(used_up) > MAX_QUOTAS_SHOWN:
-        text = f"{len(used_up) - MAX_QUOTAS_SHOWN:,} more quotas are used up."
+        text = f"Further quotas that are used up: {len(used_up) - MAX_QUOTAS_SHOWN:,}."
         yield Alert(text, "warning", reverse("admin:usage_quota_changelist"))
 
 
 def restart_alerts(restarts: Iterable[Restart]) -> Iterator[Alert]:
     """Processes that were restarted."""
     for restart in restarts:
-        times = "once" if restart.count == 1 else f"{restart.count:,} times"
+        times = "once" if restart.count == 1 else counted(restart.count, "time")
         last = timezone.localtime(datetime.fromisoformat(restart.last_at))
         name = restart.name[0].upper() + restart.name[1:]
         text = f"{name}: restarted {times}; at {last:%H:%M} it {restart.reason}."

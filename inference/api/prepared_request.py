@@ -49,7 +49,8 @@ class PreparedRequest:
     """A request that nothing speaks against but the engine's own load. ``key`` is the one it came with, if
     any; ``limits`` are those it counts against; ``sequences`` are what the engine gets, and ``encoded`` and
     ``codec`` what its outputs are read with. ``cascade``: the digest of the profile that an evaluation
-    fitted, or "". ``reference`` is the model as it was asked for. ``tokens``: of all sequences, with the special ones and those that windows share."""
+    fitted, or "". ``reference`` is the model as it was asked for. ``tokens``: of all sequences, with
+    the special ones and those that windows share."""
 
     request_id: str
     tenant: Tenant

@@ -1,5 +1,5 @@
-"""Collects the facts of an infer request, from its arrival to its answer: for its tenant's request log, and for
-the counts of refused and failed requests."""
+"""Collects the facts of an infer request, from its arrival to its answer: for its tenant's request log, and
+for the counts of refused and failed requests."""
 
 import logging
 import time

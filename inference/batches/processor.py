@@ -149,8 +149,8 @@ class BatchProcessor:
         self._checkpoint(outputs)
 
     def _write(self, chunk: LineChunk, results: InferenceResults, outputs: OutputFiles) -> None:
-        """Append the results of a chunk, count them, and record the usage: the answered lines are one request,
-        each failed line is another."""
+        """Append the results of a chunk, count them, and record the usage: the answered lines are one
+        request, each failed line is another."""
         left = iter(results.results)
         written: dict[str, list[bytes]] = {kind: [] for kind in OUTPUT_KINDS}
         unanswered: Counter[RequestStatus] = Counter()

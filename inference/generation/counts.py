@@ -9,7 +9,8 @@ class GenerationCounts:
 
     running, waiting: requests with blocks, and without. Each of the ``blocks`` of ``block_size`` tokens is
     used, cached or free. computed_tokens: of prompts and completions, recomputed ones included. found_tokens:
-    hits of the prefix cache, whose keys and values were not computed. preemptions: how often a running
+    hits of the prefix cache, whose keys and values were not computed. completions: those that ended without
+    an error. preemptions: how often a running
     request lost its blocks and waited again.
     """
 
@@ -23,6 +24,7 @@ class GenerationCounts:
     found_tokens: int
     generated_tokens: int
     preemptions: int
+    completions: int = 0
 
     @property
     def free_blocks(self) -> int:

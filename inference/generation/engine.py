@@ -37,6 +37,7 @@ class GenerationEngine:
         self._cancelled: set[str] = set()
         self._arrivals = itertools.count()
         self._generated = 0
+        self._completed = 0
 
     @property
     def is_idle(self) -> bool:
@@ -51,7 +52,9 @@ class GenerationEngine:
     @property
     def counts(self) -> GenerationCounts:
         """Its requests, blocks and tokens. Any thread may read them."""
-        return self._scheduler.counts(sequences=len(self._sequences), generated=self._generated)
+        return self._scheduler.counts(
+            sequences=len(self._sequences), generated=self._generated, completed=self._completed
+        )
 
     def add(self, request: GenerationRequest) -> None:
         """Accept a request. Raises HplmError: ``invalid_field`` if it can never be generated here,
@@ -128,6 +131,7 @@ class GenerationEngine:
         reason = sequence.append(outcome.token)
         self._generated += 1
         if reason is not None:
+            self._completed += 1
             self._forget(sequence)
         return [
             TokenEvent(
@@ -154,6 +158,7 @@ class GenerationEngine:
     ) -> TokenEvent:
         """End the request without another token."""
         self._forget(sequence, reusable=reusable)
+        self._completed += error is None  # a stop string of the edge cancels the rest
         index = sequence.completion_tokens
         return TokenEvent(request_id=sequence.id, index=index, finish_reason=reason, error=error)
 

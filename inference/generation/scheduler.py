@@ -54,9 +54,9 @@ class Scheduler:
         """Blocks that no running sequence has."""
         return self._blocks.available
 
-    def counts(self, *, sequences: int, generated: int) -> GenerationCounts:
-        """The counts of the engine. sequences: all that it holds; generated: tokens since its start. Any
-        thread may read them."""
+    def counts(self, *, sequences: int, generated: int, completed: int) -> GenerationCounts:
+        """The counts of the engine. sequences: all that it holds; generated, completed: tokens and
+        completions since its start. Any thread may read them."""
         running, available, cached = len(self._running), self._blocks.available, self._blocks.cached
         return GenerationCounts(
             running=running,
@@ -68,6 +68,7 @@ class Scheduler:
             computed_tokens=self._computed_tokens,
             found_tokens=self._blocks.found_tokens,
             generated_tokens=generated,
+            completions=completed,
             preemptions=self._preemptions,
         )
 

@@ -60,8 +60,8 @@ class Recently(Struct, frozen=True):
 class DecoderStatus(Struct, frozen=True):
     """A decoder root of a worker, by its name. So many completions are being computed, and so many wait for a
     place. Its key-value cache has ``blocks`` of ``block_size`` tokens, of which ``used_blocks`` belong to
-    completions under way, and ``cached_blocks`` are kept for prompts that begin alike. ``generated_tokens``
-    and ``preemptions`` count since its start."""
+    completions under way, and ``cached_blocks`` are kept for prompts that begin alike. ``generated_tokens``,
+    ``preemptions`` and ``completions``, which ended without an error, count since its start."""
 
     name: str
     running: int = 0
@@ -72,6 +72,7 @@ class DecoderStatus(Struct, frozen=True):
     cached_blocks: int = 0
     generated_tokens: int = 0
     preemptions: int = 0
+    completions: int = 0
 
 
 class WorkerStatus(Struct, frozen=True):

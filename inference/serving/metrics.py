@@ -26,6 +26,7 @@ from inference.serving.metric_families import (
 Held = TypeVar("Held")
 DIGITS = 12
 COUNTED: Final = (
+    ("hmi_worker_completions", "Completions that ended without an error", "completions"),
     ("hmi_worker_generated_tokens", "Tokens generated", "generated_tokens"),
     (
         "hmi_worker_generation_computed_tokens",

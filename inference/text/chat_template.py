@@ -205,6 +205,6 @@ def _token_text(token: object) -> str | None:
 
 
 def _shown(error: Exception) -> str:
-    """The beginning of what an error says, on one line. Its words are quoted: they may hold some of a text."""
+    """The beginning of what an error says, on one line. It is quoted: it may hold some of a text."""
     words = " ".join(str(error).split())[:MAX_REFUSAL].replace("”", "“")
     return f"“{words}”" if words else type(error).__name__

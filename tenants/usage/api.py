@@ -146,7 +146,8 @@ class RequestTimingsSerializer(serializers.Serializer[Any]):
 class LoggedRequestSerializer(serializers.ModelSerializer[LoggedRequest]):
     """An infer request. ``version`` is null if it was refused before its version was known, ``error_code`` if
     it was answered. ``param`` and ``message`` are those of its error, without values of the request;
-    ``reference`` is the model as it was written. ``levels`` counts its texts by the level that answered them."""
+    ``reference`` is the model as it was written. ``levels`` counts its texts by the level that answered
+    them."""
 
     model = serializers.CharField(source="model_name")
     key = serializers.CharField(source="key_prefix", help_text="Empty for the browser.")

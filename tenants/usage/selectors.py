@@ -58,8 +58,8 @@ ALL_USAGE: Final = UsageFilter()
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """Sums over a period. ``failed`` are among the ``requests``, ``refused`` are not. ``tokens`` are those read
-    and those generated, ``generated_tokens`` the latter; ``busy_ms`` is how long inference workers were
+    """Sums over a period. ``failed`` are among the ``requests``, ``refused`` are not. ``tokens`` are those
+    read and those generated, ``generated_tokens`` the latter; ``busy_ms`` is how long inference workers were
     busy."""
 
     requests: int

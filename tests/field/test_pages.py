@@ -97,7 +97,7 @@ UPLOADS: Final = [
 @pytest.mark.parametrize(("task", "kind"), UPLOADS)
 def test_the_form_takes_a_file_of_every_task_and_format(
     owner: Client,  # noqa: F811
-    world: World,  # noqa: ARG001, F811
+    world: World,  # noqa: F811
     task: str,
     kind: str,
 ) -> None:
@@ -133,7 +133,7 @@ UNKNOWN = MESSAGES.replace("Category", "kind")
 
 def test_columns_that_were_guessed_right_are_checked_with_the_guess(
     owner: Client,  # noqa: F811
-    world: World,  # noqa: ARG001, F811
+    world: World,  # noqa: F811
 ) -> None:
     def checked(content: str) -> Any:
         file = SimpleUploadedFile("rows.csv", content.encode())

@@ -55,8 +55,9 @@ class LoggedRequest(models.Model):
 
     An answered request has no ``error_code``. ``model_name`` is that of the version that was asked, or what a
     refused request asked for, as far as it can be shown; ``reference`` is the model as the request wrote it.
-    ``param`` and ``message`` are those of the error, without values of the request. ``details`` has ``levels`` (texts by the level that
-    answered them) and ``timings_ms``. ``texts`` is None unless the tenant keeps them.
+    ``param`` and ``message`` are those of the error, without values of the request. ``details`` has
+    ``levels`` (texts by the level that answered them) and ``timings_ms``. ``texts`` is None unless the tenant
+    keeps them.
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="logged_requests")
