@@ -14,6 +14,7 @@ from axes.helpers import get_client_username
 from axes.models import AccessAttempt
 from axes.utils import reset
 from django.conf import settings
+from django.contrib import messages
 from django.db.models import Q, Sum
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -21,6 +22,7 @@ from django.urls import reverse
 from frontend.invitation_session import open_invitation
 from hmi_site.http.errors import error_response
 from tenants.accounts.models import User
+from tenants.accounts.services.invitations import sends_email
 from tenants.base.client_address import rate_limit_address
 from tenants.base.encryption import decrypt, encrypt
 from tenants.base.errors import ErrorCode, HmiError
@@ -28,6 +30,8 @@ from tenants.base.errors import ErrorCode, HmiError
 log = logging.getLogger(__name__)
 
 
+CONFIRMATION_SENT = "account/messages/email_confirmation_sent.txt"
+CONFIRMATION_NOT_SENT = "account/messages/email_confirmation_not_sent.txt"
 SIGN_IN_FAILED = "Wrong user name or password. Passwords are case-sensitive."
 
 
@@ -55,6 +59,22 @@ class AccountAdapter(DefaultAccountAdapter):
             super().send_mail(template_prefix, email, context)
         except (SMTPException, OSError):
             log.exception("An e-mail could not be sent (%s)", template_prefix)
+            self.request.is_mail_lost = True
+
+    def add_message(
+        self,
+        request: HttpRequest,
+        level: int,
+        message_template: str | None = None,
+        message_context: dict[str, Any] | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Say that a link was sent only if one was."""
+        is_sent = sends_email() and not getattr(request, "is_mail_lost", False)
+        if message_template == CONFIRMATION_SENT and not is_sent:
+            level, message_template = messages.WARNING, CONFIRMATION_NOT_SENT
+        super().add_message(request, level, message_template, message_context, *args, **kwargs)
 
 
 UNDECRYPTABLE_FACTOR = (

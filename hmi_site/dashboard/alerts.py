@@ -47,9 +47,8 @@ def serving_alerts(serving: Serving | None, roots: list[RootRow]) -> Iterator[Al
                 yield Alert(text, "danger", page)
     for worker in serving.workers:
         if worker.slot_mismatches:
-            text = (
-                f"{worker.name} rejected {counted(worker.slot_mismatches, 'row')}: a slot held another model."
-            )
+            rows = counted(worker.slot_mismatches, "row")
+            text = f"{worker.name} rejected {rows}: a slot held another model."
             yield Alert(text, "danger", page)
         if worker.last_error:
             yield Alert(f"{worker.name}: {worker.last_error}", "warning", page)

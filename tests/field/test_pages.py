@@ -11,15 +11,25 @@ from typing import Any, Final
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
+from django.urls import reverse
+from pytest_django import Settings
 
 from frontend.forms.data import COLUMN_LABELS
+from frontend.forms.usage import AuditForm
 from frontend.presenters.requests import request_row
 from frontend.status import STYLES
+from hmi_site.dashboard.work import requests_by_day
+from hmi_site.metrics.platform import _database_metrics
+from inference.api.request_trace import RequestTrace
 from inference.batches.models import BatchState
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.audit.services import audit_record
 from tenants.base.errors import ErrorCode
+from tenants.base.plurals import counted
 from tenants.datasets.formats.rows import OPTIONAL_COLUMNS, REQUIRED_COLUMNS
 from tenants.datasets.models import Dataset, Task
-from tenants.usage.models import LoggedRequest, RequestStatus
+from tenants.usage.models import LoggedRequest, RequestApi, RequestStatus, UsageDay
+from tenants.usage.selectors import usage_total
 from tests.e2e.world import World
 from tests.integration.frontend.conftest import (  # noqa: F401 - fixtures
     built,
@@ -152,3 +162,130 @@ def test_columns_that_were_guessed_right_are_checked_with_the_guess(
     refused = page_text(checked(UNKNOWN))
     assert "Choose the columns above" in refused
     assert "Label is" not in refused
+
+
+CANARY = "Ca'na\"ry 4711 “x”"
+REFUSALS: Final[list[tuple[str, dict[str, Any], str, str]]] = [
+    ("/api/v1/infer", {"model": "triage", "inputs": [CANARY], "quality": CANARY}, "quality", "must be one of"),
+    ("/api/v1/infer", {"model": "triage", "inputs": [{"text": "a", CANARY: "b"}]}, "", "unknown field …"),
+    ("/api/v1/infer", {"model": "triage", "inputs": [""]}, "inputs[0]", "Input 0 is empty."),
+    ("/api/v1/infer", {"model": "triage", "inputs": ["a"], CANARY: 1}, "", "Unknown field …"),
+    ("/api/v1/infer", {"model": "triage@prod", "inputs": [CANARY]}, "model", "Aliases: default."),
+    ("/api/v1/infer", {"model": "triage:9", "inputs": [CANARY]}, "model", "has no version 9"),
+    ("/v1/embeddings", {"model": "triage:9", "input": CANARY}, "model", "Ready versions: 1."),
+    ("/v1/chat/completions", {"model": "triage", "messages": [{"role": CANARY}]}, "messages[0].content", ""),
+    ("/v1/completions", {"model": "triage", "prompt": CANARY, "stop": [7]}, "stop", ""),
+    ("/v2/models/triage/versions/9/infer", {"inputs": []}, "", ""),
+]
+"""Address, body, and what the log says: the field and a part of the message."""
+
+
+@pytest.fixture
+def key(world: World) -> str:  # noqa: F811
+    return api_key_create(tenant=world.tenant, name="a key", scopes=["infer", "manage"], created_by=world.owner)[1]
+
+
+def ask(client: Client, key: str, address: str, body: dict[str, Any]) -> Any:
+    return client.post(
+        address, json.dumps(body), content_type="application/json", headers={"Authorization": f"Bearer {key}"}
+    )
+
+
+@pytest.mark.parametrize(("address", "body", "param", "said"), REFUSALS)
+def test_the_log_says_why_a_request_was_refused_and_nothing_of_its_texts(
+    owner: Client,  # noqa: F811
+    key: str,
+    address: str,
+    body: dict[str, Any],
+    param: str,
+    said: str,
+) -> None:
+    assert 400 <= ask(owner, key, address, body).status_code < 500
+    entry = LoggedRequest.unscoped.get()
+    assert entry.outcome is RequestStatus.REFUSED
+    assert entry.message
+    assert said in entry.message
+    assert param in entry.param
+    assert entry.reference == body.get("model", "triage:9")
+    assert "4711" not in entry.message, "values stay out of the log"
+    assert entry.message in page_text(owner.get("/t/acme/requests/")).replace("&#x27;", "'")
+
+
+def test_an_unknown_version_or_alias_names_those_that_there_are(
+    client: Client,
+    key: str,
+) -> None:
+    for address, body in (
+        ("/api/v1/infer", {"model": "triage:9", "inputs": ["a"]}),
+        ("/v1/embeddings", {"model": "triage@prod", "input": "a"}),
+        ("/v2/models/triage/versions/9/infer", {"inputs": []}),
+    ):
+        answer = ask(client, key, address, body)
+        assert answer.status_code == 404
+        assert "Ready versions: 1. Aliases: default." in answer.content.decode()
+    error = ask(client, key, "/api/v1/infer", {"model": "triage:9", "inputs": ["a"]}).json()["error"]
+    assert error["details"] == {"versions": [1], "aliases": ["default"]}
+
+
+def test_refused_and_failed_requests_are_the_same_figures_everywhere(
+    owner: Client,  # noqa: F811
+    world: World,  # noqa: F811
+    key: str,
+) -> None:
+    UsageDay.unscoped.all().delete()
+    for _ in range(3):
+        assert ask(owner, key, "/api/v1/infer", {"model": "triage:9", "inputs": ["a"]}).status_code == 404
+    tenant = world.tenant
+    for code, status in (("rate_limited", 429), ("deadline_exceeded", 504), ("worker_unavailable", 503)):
+        trace = RequestTrace(RequestApi.INFER, code, tenant, reference="triage")
+        trace.record(status, code)
+    log = {
+        status: len(owner.get("/t/acme/requests/", {"status": status}).context["rows"])
+        for status in ("answered", "refused", "failed")
+    }
+    assert log == {"answered": 0, "refused": 4, "failed": 2}
+    for page in ("/t/acme/", "/t/acme/usage/"):
+        assert re.search(r"2 failed ?, 4 refused", page_text(owner.get(page))), page
+    [row] = owner.get("/api/v1/usage?by=day", headers={"Authorization": f"Bearer {key}"}).json()["results"]
+    assert (row["requests"], row["failed"], row["refused"]) == (2, 2, 4)
+    assert requests_by_day()[-1].title.endswith("2 failed, 4 refused")
+    metrics = {one.name: one for one in _database_metrics()}["hmi_requests_today"]
+    assert {sample.labels["outcome"]: sample.value for sample in metrics.samples} == log
+    assert usage_total(tenant, datetime.now(UTC).date()).refused == 4
+    listed = owner.get("/api/v1/requests?status=refused", headers={"Authorization": f"Bearer {key}"}).json()
+    assert {one["outcome"] for one in listed["results"]} == {"refused"}
+
+
+@pytest.mark.parametrize(
+    ("count", "word", "text"),
+    [
+        (1, "alias", "1 alias"),
+        (2, "alias", "2 aliases"),
+        (0, "batch", "0 batches"),
+        (2, "query", "2 queries"),
+        (1200, "key", "1,200 keys"),
+        (2, "API key", "2 API keys"),
+    ],
+)
+def test_counts_have_the_plural_of_their_word(count: int, word: str, text: str) -> None:
+    assert counted(count, word) == text
+
+
+def test_kinds_of_events_are_plurals(world: World) -> None:  # noqa: F811
+    for verb in ("alias.move", "batch.create", "api_key.create"):
+        audit_record(verb=verb, subject="x", tenant=world.tenant, actor=world.owner)
+    labels = dict(AuditForm(world.tenant).fields["kind"].choices)
+    assert [labels[kind] for kind in ("alias", "batch", "api_key")] == ["Aliases", "Batches", "API keys"]
+
+
+@pytest.mark.parametrize("backend", ["locmem", "console", "smtp"])
+def test_a_confirmation_link_is_announced_only_if_it_was_sent(
+    owner: Client,  # noqa: F811
+    settings: Settings,
+    backend: str,
+) -> None:
+    settings.EMAIL_BACKEND = f"django.core.mail.backends.{backend}.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 9  # nobody listens there
+    page = owner.post(reverse("account_email"), {"action_add": "", "email": f"{backend}@example.org"}, follow=True)
+    assert ("We sent a confirmation link" in page_text(page)) == (backend == "locmem")
+    assert ("no e-mail could be sent" in page_text(page)) == (backend != "locmem")

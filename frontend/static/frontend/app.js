@@ -1,5 +1,5 @@
 // Scripts of all pages: copy buttons, Ctrl+Enter, suggestions, search, outdated previews, one-time pages, theme, dropped
-// files, keyboard scrolling, popovers loaded by htmx, and polling that keeps a selection.
+// files, keyboard scrolling, popovers loaded by htmx, polling that keeps a selection, and failed requests.
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
@@ -109,8 +109,63 @@ document.addEventListener("selectionchange", () => {
   waiting.clear();
 });
 
+// The notice of a request in the background that failed, the newest only. `source` is what asked: its next success takes
+// the notice away. `status` is 0 if there was no answer; `retry` sends the request again.
+const failure = { notice: null, source: null };
+
+function showFailure({ source, status = 0, requestId = "", retry }) {
+  hideFailure();
+  const notice = document.getElementById("failed-request").content.cloneNode(true).firstElementChild;
+  notice.querySelector("h2").textContent = status ? "Request failed" : "No connection";
+  notice.querySelector("p").textContent =
+    status >= 500
+      ? `The server could not answer (${status}). Try again. If it fails again, give the request ID to your administrator.`
+      : status
+        ? `The server refused the request (${status}).`
+        : "The server cannot be reached. Check your connection, and try again.";
+  notice.querySelector("code").textContent = requestId ?? "";
+  notice.querySelector("code").parentElement.hidden = !requestId;
+  const [again, dismiss] = notice.querySelectorAll("button");
+  again.addEventListener("click", () => {
+    hideFailure();
+    retry();
+  });
+  dismiss.addEventListener("click", () => hideFailure());
+  Object.assign(failure, { notice, source });
+  document.body.append(notice);
+  notice.showPopover(); // above dialogs and the search
+}
+
+// Without a source it hides the notice in any case.
+function hideFailure(source = failure.source) {
+  if (source !== failure.source) return;
+  failure.notice?.remove();
+  failure.notice = failure.source = null;
+}
+
+const requestIdOf = (headers) => headers.get("X-Request-Id");
+
+let leaving = false; // requests end with their page
+addEventListener("pagehide", () => (leaving = true));
+addEventListener("pageshow", () => (leaving = false));
+
+function showFailureOfHtmx({ elt, xhr, requestConfig: { verb, path, target, triggeringEvent } }) {
+  if (leaving) return;
+  showFailure({
+    source: elt,
+    status: xhr.status,
+    requestId: xhr.getResponseHeader("X-Request-Id"),
+    retry: () => htmx.ajax(verb, path, { source: elt, target, event: triggeringEvent }),
+  });
+}
+
 // The object is gone or forbidden: reload, so that the page says why.
 document.addEventListener("htmx:responseError", ({ detail }) => {
   const gone = [403, 404].includes(detail.xhr.status);
   if (gone && detail.elt.matches(POLLING)) location.replace(location.pathname + location.search);
+  else showFailureOfHtmx(detail);
 });
+for (const kind of ["htmx:sendError", "htmx:timeout"]) {
+  document.addEventListener(kind, ({ detail }) => showFailureOfHtmx(detail));
+}
+document.addEventListener("htmx:afterRequest", ({ detail }) => detail.successful && hideFailure(detail.elt));

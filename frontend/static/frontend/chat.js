@@ -34,6 +34,8 @@ async function* dataOf(response) {
   }
 }
 
+const isServersFault = ({ code }, response) => code === LOST.code || response?.status >= 500;
+
 const errorOf = async (response) => {
   const body = await response.json().catch(() => null);
   return body?.error ?? { code: response.status, message: "The server returned an unexpected response." };
@@ -117,12 +119,14 @@ const ask = async (form, column, text, signal) => {
   };
   log.setAttribute("aria-busy", "true");
   scroll(true);
+  let response;
   try {
     const headers = { "Content-Type": "application/json", "X-CSRFToken": form.elements.csrfmiddlewaretoken.value };
-    const response = await overNetwork(fetch(form.dataset.completions, { method: "POST", headers, body, signal }));
+    response = await overNetwork(fetch(form.dataset.completions, { method: "POST", headers, body, signal }));
     if (!response.ok) throw await errorOf(response);
     figures.show(await write(response, turn, figures, scroll));
     turn.dataset.answered = "";
+    hideFailure(column);
   } catch (error) {
     const isFault = error instanceof Error; // of this script: what the server or the network did has a code
     if (isFault) reportError(error);
@@ -135,27 +139,39 @@ const ask = async (form, column, text, signal) => {
       notice.querySelector("p").textContent = message;
       notice.querySelector("code").textContent = code;
       turn.append(notice);
+      if (!isFault && isServersFault(error, response)) {
+        const status = response && !response.ok ? response.status : 0;
+        const retry = () => {
+          turn.remove();
+          askAll(form, [column], text);
+        };
+        showFailure({ source: column, status, requestId: response && requestIdOf(response.headers), retry });
+      }
     }
   }
   log.setAttribute("aria-busy", "false");
   scroll();
 };
 
-document.addEventListener("submit", async (event) => {
+const askAll = async (form, columns, text) => {
+  if (running) return;
+  const { signal } = (running = new AbortController());
+  showRunning();
+  await Promise.all(columns.map((column) => ask(form, column, text, signal)));
+  running = undefined;
+  showRunning();
+};
+
+document.addEventListener("submit", (event) => {
   if (event.submitter?.id !== "send-message") return;
   event.preventDefault();
   if (running) return;
   const form = event.target;
   const field = form.elements.text;
   const text = field.value;
-  const { signal } = (running = new AbortController());
   field.value = "";
   field.focus();
-  showRunning();
-  const columns = [...form.querySelectorAll("[data-model]")];
-  await Promise.all(columns.map((column) => ask(form, column, text, signal)));
-  running = undefined;
-  showRunning();
+  askAll(form, [...form.querySelectorAll("[data-model]")], text);
 });
 
 document.addEventListener("click", ({ target }) => {

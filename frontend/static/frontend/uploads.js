@@ -39,19 +39,24 @@ class FileUpload {
 
   stop() {
     this.#stopped.abort();
+    hideFailure(this);
   }
 
   // Retry with growing delays, and at once when the browser is online again.
   async #retry(act) {
     for (let wait = 500; ; wait = Math.min(wait * 2, MAX_RETRY_MS)) {
       try {
-        return await act();
+        const found = await act();
+        hideFailure(this);
+        return found;
       } catch (fault) {
         if (fault instanceof Refused || this.#stopped.signal.aborted) throw fault;
         this.show("waiting");
         await new Promise((go) => {
           setTimeout(go, wait);
           addEventListener("online", go, { once: true });
+          const { status, requestId } = fault;
+          showFailure({ source: this, status, requestId, retry: go });
         });
       }
     }
@@ -67,8 +72,12 @@ class FileUpload {
     if (answer.ok || [404, 409].includes(answer.status)) return answer;
     // A 429 with Retry-After is temporary: too many pieces are being uploaded.
     const later = answer.status === 429 && answer.headers.has("Retry-After");
-    if (answer.status >= 500 || answer.status === 423 || later) throw new Error(answer.statusText);
-    throw new Refused((await answer.json()).error?.message ?? answer.statusText);
+    if (answer.status >= 500 || answer.status === 423 || later) {
+      const { status, headers } = answer;
+      throw Object.assign(new Error(answer.statusText), { status, requestId: requestIdOf(headers) });
+    }
+    const body = await answer.json().catch(() => null);
+    throw new Refused(body?.error?.message ?? answer.statusText);
   }
 
   // Return the path of an earlier upload of this file, otherwise of a new one.
@@ -198,9 +207,13 @@ class Field {
     this.input.disabled = this.input.hidden = true;
     this.#name("Uploaded file");
     this.#show("done", 1);
-    const answer = await fetch(`${this.form.dataset.uploads}/${this.id.value}`);
-    if (answer.ok) this.#name((await answer.json()).filename);
-    else this.clear();
+    const answer = await fetch(`${this.form.dataset.uploads}/${this.id.value}`).catch(() => null);
+    if (answer?.ok) this.#name((await answer.json()).filename);
+    else if (answer && answer.status < 500) this.clear();
+    else {
+      const requestId = answer && requestIdOf(answer.headers);
+      showFailure({ source: this, status: answer?.status, requestId, retry: () => this.#restore() });
+    }
   }
 
   #name(name) {

@@ -195,6 +195,11 @@ def _record(verb: str, invitation: Invitation, actor: User) -> None:
     )
 
 
+def sends_email() -> bool:
+    """Whether a mail server is configured. Without one, e-mails are written to the log."""
+    return not settings.EMAIL_BACKEND.endswith(".console.EmailBackend")
+
+
 class EmailStatus(StrEnum):
     """Whether the e-mail of an invitation was sent. ``no_server`` means that none is configured."""
 
@@ -212,7 +217,7 @@ def invitation_send_email(
     anyone who reads it could use it.
     """
     link = build_url(reverse("frontend:invitation_link", args=[token]))
-    if settings.EMAIL_BACKEND.endswith(".console.EmailBackend"):
+    if not sends_email():
         return link, EmailStatus.NO_SERVER
     context = {"invitation": invitation, "link": link, "site": build_url("/")}
     subject = " ".join(render_to_string("accounts/email/invitation_subject.txt", context).split())
