@@ -178,8 +178,8 @@ class DatasetForm(UploadForm):
         "Training file",
         required=True,
         help_text="JSON lines, CSV or TSV; also CoNLL for tagging and SQuAD for questions. Columns: text,"
-        " text_pair (for pairs) and label, labels or value; tokens and tags; or question, context and"
-        " answers. If your columns have other names, choose them after the check.",
+        " text_pair (for pairs) and label, labels or value; tokens and tags; question, context and answers;"
+        " prompt and completion; or messages. If your columns have other names, choose them after the check.",
     )
     dev = _file_field("Development file")
     test = _file_field(

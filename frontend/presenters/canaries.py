@@ -18,7 +18,7 @@ NONE = "–"
 class CanaryTrial:
     """An alias with a canary. Each line has a name and the figures of its own version and of the canary.
 
-    The versions' answers count from the day on which the canary began.
+    The versions' answers count from the start of the canary.
     """
 
     alias: Alias
@@ -49,10 +49,13 @@ def _trial(tenant: Tenant, alias: Alias, canary: Version) -> CanaryTrial:
 
 
 def _answers(tenant: Tenant, alias: Alias, version: Version) -> AnswerDay:
-    """Return the counts of the version since the canary began, as those of one day."""
+    """Return the counts of the version since the canary began, as those of one day. What it had answered
+    earlier on that day is left out."""
     assert alias.canary_started_at is not None
     days = answers_by_day(tenant, alias.hplm.name, version.number, alias.canary_started_at.date())
-    return AnswerDay(**{name: sum(getattr(day, name) for day in days) for name in COUNTED})
+    before = alias.canary_counts_before.get(str(version.number), {})
+    sums = {name: sum(getattr(day, name) for day in days) for name in COUNTED}
+    return AnswerDay(**{name: max(0, count - before.get(name, 0)) for name, count in sums.items()})
 
 
 def _figures(version: Version, answers: AnswerDay, share: int) -> list[tuple[str, str]]:

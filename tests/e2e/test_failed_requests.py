@@ -1,4 +1,4 @@
-"""Requests in the background that fail: one notice says so, and sends them again. And the upload of a chat."""
+"""Requests in the background that fail: one notice says so, and sends them again. Uploads by the form."""
 
 import json
 
@@ -11,7 +11,9 @@ from tests.e2e.test_uploads import NEW_DATASET, given
 
 SEARCH = "**/t/acme/search/**"
 CHATS = "".join(
-    json.dumps({"messages": [{"role": "user", "content": f"say {n}"}, {"role": "assistant", "content": "no"}]})
+    json.dumps(
+        {"messages": [{"role": "user", "content": f"say {n}"}, {"role": "assistant", "content": "no"}]}
+    )
     + "\n"
     for n in range(60)
 ).encode()
@@ -62,7 +64,9 @@ def test_a_failed_request_of_htmx_shows_a_notice_and_is_sent_again(signed_in: Pa
 def test_an_upload_whose_server_fails_shows_the_notice_and_goes_on(signed_in: Page) -> None:
     signed_in.goto(NEW_DATASET)
     uploads = "**/api/v1/tenants/acme/uploads**"
-    signed_in.route(uploads, lambda route: route.fulfill(status=503, headers={"X-Request-Id": "up1"}, body=""))
+    signed_in.route(
+        uploads, lambda route: route.fulfill(status=503, headers={"X-Request-Id": "up1"}, body="")
+    )
     signed_in.get_by_label("Training file").set_input_files(given("rows.jsonl", CHATS))
     notice = signed_in.locator(".failed-request")
     expect(notice).to_contain_text("Request ID: up1")

@@ -16,6 +16,7 @@ from pytest_django import Settings
 
 from frontend.forms.data import COLUMN_LABELS
 from frontend.forms.usage import AuditForm
+from frontend.presenters.canaries import canary_trials
 from frontend.presenters.requests import request_row
 from frontend.status import STYLES
 from hmi_site.dashboard.work import requests_by_day
@@ -30,7 +31,9 @@ from tenants.datasets.formats.rows import OPTIONAL_COLUMNS, REQUIRED_COLUMNS
 from tenants.datasets.models import Dataset, Task
 from tenants.usage.models import LoggedRequest, RequestApi, RequestStatus, UsageDay
 from tenants.usage.selectors import usage_total
-from tests.e2e.world import World
+from tenants.usage.services.answer_counts import AnswerCount
+from tenants.usage.services.usage import answers_record
+from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.conftest import (  # noqa: F401 - fixtures
     built,
     default_scope,
@@ -39,6 +42,8 @@ from tests.integration.frontend.conftest import (  # noqa: F401 - fixtures
 )
 from versiontree.jobs.models import JobState
 from versiontree.tree.models.version import VersionState
+from versiontree.tree.services.canaries import canary_start
+from versiontree.tree.services.hplms import hplm_update
 
 NEW, CHECK = "/t/acme/data/datasets/new/", "/t/acme/data/datasets/check/"
 ROWS: Final[dict[str, Callable[[int], dict[str, Any]]]] = {
@@ -166,7 +171,12 @@ def test_columns_that_were_guessed_right_are_checked_with_the_guess(
 
 CANARY = "Ca'na\"ry 4711 “x”"
 REFUSALS: Final[list[tuple[str, dict[str, Any], str, str]]] = [
-    ("/api/v1/infer", {"model": "triage", "inputs": [CANARY], "quality": CANARY}, "quality", "must be one of"),
+    (
+        "/api/v1/infer",
+        {"model": "triage", "inputs": [CANARY], "quality": CANARY},
+        "quality",
+        "must be one of",
+    ),
     ("/api/v1/infer", {"model": "triage", "inputs": [{"text": "a", CANARY: "b"}]}, "", "unknown field …"),
     ("/api/v1/infer", {"model": "triage", "inputs": [""]}, "inputs[0]", "Input 0 is empty."),
     ("/api/v1/infer", {"model": "triage", "inputs": ["a"], CANARY: 1}, "", "Unknown field …"),
@@ -182,7 +192,9 @@ REFUSALS: Final[list[tuple[str, dict[str, Any], str, str]]] = [
 
 @pytest.fixture
 def key(world: World) -> str:  # noqa: F811
-    return api_key_create(tenant=world.tenant, name="a key", scopes=["infer", "manage"], created_by=world.owner)[1]
+    return api_key_create(
+        tenant=world.tenant, name="a key", scopes=["infer", "manage"], created_by=world.owner
+    )[1]
 
 
 def ask(client: Client, key: str, address: str, body: dict[str, Any]) -> Any:
@@ -286,6 +298,28 @@ def test_a_confirmation_link_is_announced_only_if_it_was_sent(
 ) -> None:
     settings.EMAIL_BACKEND = f"django.core.mail.backends.{backend}.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 9  # nobody listens there
-    page = owner.post(reverse("account_email"), {"action_add": "", "email": f"{backend}@example.org"}, follow=True)
+    page = owner.post(
+        reverse("account_email"), {"action_add": "", "email": f"{backend}@example.org"}, follow=True
+    )
     assert ("We sent a confirmation link" in page_text(page)) == (backend == "locmem")
     assert ("no e-mail could be sent" in page_text(page)) == (backend != "locmem")
+
+
+def test_counts_of_a_canary_begin_with_the_canary(world: World) -> None:  # noqa: F811
+    model = world.hplm.hplm
+    assert model is not None
+    canary = hplm_update(hplm=model, dataset=world.dataset, actor=world.owner)
+    versions_finish(canary, {}, files=nothing_of_use)
+
+    def answer(times: int) -> None:
+        for version in (1, canary.number):
+            count = AnswerCount(requests=times, texts=times, confidence=0.5 * times)
+            answers_record(tenant=world.tenant, model_name=model.name, version=version, count=count)
+
+    answer(7)
+    canary_start(hplm=model, name="default", version=canary, percent=10, actor=world.owner)
+    answer(2)
+    [trial] = canary_trials(world.tenant, [model.aliases.get(name="default")])
+    figures = {name: (own, other) for name, own, other in trial.lines}
+    assert figures["Requests"] == figures["Texts"] == ("2", "2")
+    assert figures["Confidence"] == ("50.0%", "50.0%")

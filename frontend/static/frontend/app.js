@@ -155,7 +155,7 @@ function showFailureOfHtmx({ elt, xhr, requestConfig: { verb, path, target, trig
     source: elt,
     status: xhr.status,
     requestId: xhr.getResponseHeader("X-Request-Id"),
-    retry: () => htmx.ajax(verb, path, { source: elt, target, event: triggeringEvent }),
+    retry: () => htmx.ajax(verb, path, { source: elt, target, event: triggeringEvent }).catch(() => {}), // told by its event
   });
 }
 

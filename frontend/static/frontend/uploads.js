@@ -76,8 +76,8 @@ class FileUpload {
       const { status, headers } = answer;
       throw Object.assign(new Error(answer.statusText), { status, requestId: requestIdOf(headers) });
     }
-    const body = await answer.json().catch(() => null);
-    throw new Refused(body?.error?.message ?? answer.statusText);
+    const refusal = await answer.json().catch(() => null);
+    throw new Refused(refusal?.error?.message ?? answer.statusText);
   }
 
   // Return the path of an earlier upload of this file, otherwise of a new one.

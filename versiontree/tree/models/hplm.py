@@ -90,6 +90,12 @@ class Alias(models.Model):
     )
     canary_percent = models.PositiveSmallIntegerField(null=True, blank=True)
     canary_started_at = models.DateTimeField(null=True, blank=True)
+    canary_counts_before = models.JSONField(
+        default=dict,
+        blank=True,
+        db_default={},
+        help_text="What both versions had answered on the day of the start before it, by version number.",
+    )
 
     unscoped = models.Manager()
     objects = TenantScopedManager(tenant_path="hplm__tenant")

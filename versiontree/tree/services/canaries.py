@@ -1,5 +1,6 @@
 """Start, promote and end canaries: a second version that answers a share of the requests to an alias."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
@@ -7,6 +8,8 @@ from django.utils import timezone
 
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.usage.selectors import answers_by_day
+from tenants.usage.services.answer_counts import COUNTED
 from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.hplm import MAX_CANARY_PERCENT
 from versiontree.tree.services.aliases import CANARY_FIELDS, alias_move, alias_target, hplm_lock
@@ -34,6 +37,9 @@ def canary_start(*, hplm: Hplm, name: str, version: Version, percent: int, actor
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="version")
     if alias.canary_id != target.pk:
         alias.canary, alias.canary_started_at = target, timezone.now()
+        alias.canary_counts_before = {
+            str(one.number): _counts_today(locked, one) for one in (alias.version, target)
+        }
     alias.canary_percent = percent
     return _save(alias, actor, verb="alias.canary", detail={"version": target.number, "percent": percent})
 
@@ -59,6 +65,13 @@ def canary_end(*, hplm: Hplm, name: str, actor: Actor) -> Alias:
     return _save(alias, actor, verb="alias.canary_end", detail=detail)
 
 
+def _counts_today(hplm: Hplm, version: Version) -> dict[str, float]:
+    """What the version has answered since midnight UTC, without what is still buffered."""
+    today = datetime.now(UTC).date()
+    days = answers_by_day(hplm.tenant, hplm.name, version.number, today)
+    return {name: sum(getattr(day, name) for day in days if day.day == today) for name in COUNTED}
+
+
 def _lock(hplm: Hplm, name: str) -> tuple[Hplm, Alias]:
     locked = hplm_lock(hplm=hplm)
     if locked is None:
@@ -78,7 +91,7 @@ def _require_canary(alias: Alias) -> Version:
 
 def _save(alias: Alias, actor: Actor, *, verb: str, detail: dict[str, Any]) -> Alias:
     """Save the canary, publish the manifest for pinned models, and notify the audit log."""
-    alias.save(update_fields=CANARY_FIELDS)
+    alias.save(update_fields=[*CANARY_FIELDS, "canary_counts_before"])
     hplm = alias.hplm
     if hplm.pinned_at is not None:
         manifest_publish_on_commit()
