@@ -21,6 +21,7 @@ from inference.queueing.worker_commands import DRAIN
 from tenants.base.admin.base import staff_user
 from tenants.base.admin.confirm import AffectedRow, Confirmation, confirmation_response, is_name_typed
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.plurals import counted
 
 View = Callable[..., HttpResponse]
 WORKERS_URL = "admin:serving-workers"
@@ -97,7 +98,7 @@ def command_worker(request: HttpRequest, worker: str, command: str) -> HttpRespo
 def drain_all(request: HttpRequest) -> HttpResponse:
     """Drain all ready workers, after a confirmation."""
     ready = _ready()
-    phrase = f"drain {len(ready)} workers"
+    phrase = f"drain {counted(len(ready), 'worker')}"
     if not ready:
         messages.warning(request, "No inference worker takes requests.")
     elif is_name_typed(request, phrase):

@@ -77,8 +77,8 @@ def test_a_model_goes_back_to_the_version_before(page: Page, world: World, files
     assert Alias.unscoped.get(hplm=world.hplm.hplm, name="default").version_id == world.hplm.pk
 
 
-def test_the_home_page_leads_to_why_a_request_failed(page: Page, world: World) -> None:
-    usage_record(tenant=world.tenant, model_name="triage", inputs=1, tokens=0, failed=True)
+def test_the_home_page_leads_to_why_a_request_was_refused(page: Page, world: World) -> None:
+    usage_record(tenant=world.tenant, model_name="triage", requests=0, refused=1)
     LoggedRequest.unscoped.create(
         tenant=world.tenant,
         request_id="02c6f2e0",
@@ -89,7 +89,7 @@ def test_the_home_page_leads_to_why_a_request_failed(page: Page, world: World) -
         latency_ms=0.8,
     )
     person = Traveller(sign_in(page, "olga"), "why a request failed")
-    person.click(page.get_by_role("link", name="1 failed"))
+    person.click(page.get_by_role("link", name="1 refused"))
     expect(page.get_by_role("row", name="rate_limited")).to_contain_text(
         "too many requests or tokens in a minute"
     )

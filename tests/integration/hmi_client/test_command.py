@@ -183,8 +183,8 @@ def test_requests_are_listed_by_filters(logged_in: Hmi, client: Client, site: Pr
         request_record(RequestEntry(site.world.tenant.pk, name, "infer", status, error_code=code))
     listed = logged_in("requests")
     assert (listed.code, "good" in listed.out, "rate_limited" in listed.out) == (0, True, True)
-    failed = json.loads(logged_in("requests", "--status", "failed", "--json").out)
-    assert [(one["request_id"], one["error_code"]) for one in failed] == [
+    refused = json.loads(logged_in("requests", "--status", "refused", "--json").out)
+    assert [(one["request_id"], one["error_code"]) for one in refused] == [
         ("worse", "rate_limited"),
         ("bad", "rate_limited"),
     ]

@@ -85,12 +85,18 @@ def test_without_a_ready_worker_nothing_is_accepted(
 ) -> None:
     """Valkey was emptied: no worker has signed on."""
     close_gateway()
-    before = list(UsageDay.objects.for_tenant(served.world.tenant).values())
+    before = used(served)
     answer = ask("mood")
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "worker_unavailable")
     assert int(answer["Retry-After"]) > 0
     assert depth(redis_client) == 0
-    assert list(UsageDay.objects.for_tenant(served.world.tenant).values()) == before
+    assert used(served) == [before[0] + 1, before[1] + 1, before[2]], "it failed, and took nothing"
+
+
+def used(served: Served) -> list[int]:
+    """Requests, failed ones, and tokens of all models."""
+    days = list(UsageDay.objects.for_tenant(served.world.tenant))
+    return [sum(getattr(day, name) for day in days) for name in ("requests", "failed", "tokens")]
 
 
 def failures(served: Served) -> int:
