@@ -18,11 +18,14 @@ from frontend.forms.data import COLUMN_LABELS
 from frontend.forms.usage import AuditForm
 from frontend.presenters.canaries import canary_trials
 from frontend.presenters.requests import request_row
+from frontend.presenters.serving import serving_tiles
 from frontend.status import STYLES
 from hmi_site.dashboard.work import requests_by_day
 from hmi_site.metrics.platform import _database_metrics
 from inference.api.request_trace import RequestTrace
+from inference.api.serving import Serving
 from inference.batches.models import BatchState
+from inference.queueing.status import DecoderStatus, WorkerStatus
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.audit.services import audit_record
 from tenants.base.errors import ErrorCode
@@ -323,3 +326,11 @@ def test_counts_of_a_canary_begin_with_the_canary(world: World) -> None:  # noqa
     figures = {name: (own, other) for name, own, other in trial.lines}
     assert figures["Requests"] == figures["Texts"] == ("2", "2")
     assert figures["Confidence"] == ("50.0%", "50.0%")
+
+
+def test_the_dashboard_counts_completions() -> None:
+    decoders = (DecoderStatus("smol", 3, 2, generated_tokens=5000, completions=41),)
+    worker = WorkerStatus("w1", "ready", "cpu", "float32", decoders=decoders)
+    tiles = {tile.name: (tile.figure, tile.note) for tile in serving_tiles(Serving(0, 96, [worker, worker]))}
+    assert tiles["Completions"] == ("82", "6 running, 4 waiting")
+    assert tiles["Generated tokens"][0] == "10,000"

@@ -370,7 +370,7 @@ def test_the_counts_say_what_runs_waits_and_was_done() -> None:
     world.drain()
     counts = world.engine.counts
     assert (counts.running, counts.waiting, counts.used_blocks) == (0, 0, 0)
-    assert counts.generated_tokens == 3 * 4
+    assert (counts.generated_tokens, counts.completions) == (3 * 4, 3)
     assert counts.computed_tokens == sum(len(each) for step in world.runner.steps for each in step.values())
     assert counts.found_tokens == 3 * (8 + 3) - counts.computed_tokens > 0
     assert counts.cached_blocks > 0
