@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
+from django import forms
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
@@ -289,7 +290,7 @@ def test_counts_have_the_plural_of_their_word(count: int, word: str, text: str) 
 def test_kinds_of_events_are_plurals(world: World) -> None:  # noqa: F811
     for verb in ("alias.move", "batch.create", "api_key.create"):
         audit_record(verb=verb, subject="x", tenant=world.tenant, actor=world.owner)
-    labels = dict(AuditForm(world.tenant).fields["kind"].choices)
+    labels = dict(cast("forms.ChoiceField", AuditForm(world.tenant).fields["kind"]).choices)
     assert [labels[kind] for kind in ("alias", "batch", "api_key")] == ["Aliases", "Batches", "API keys"]
 
 
