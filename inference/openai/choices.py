@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from inference.generation.requests import FinishReason, TokenEvent
-from inference.text.detokenizer import Detokenizer
+from inference.text.detokenizer import Detokenizer, TokenOffsets
 from inference.text.stop_strings import StopStrings
 from tenants.base.errors import ErrorCode, HmiError
 
@@ -15,22 +15,28 @@ REASONS: Final = {FinishReason.STOP: STOP, FinishReason.LENGTH: LENGTH}
 
 
 @dataclass(frozen=True, slots=True)
-class TokenLogprob:
-    """A token as text and bytes, its log probability, and the alternatives to it, likeliest first."""
+class ScoredToken:
+    """A token of the vocabulary: its id, its bytes within a text, and its log probability."""
 
-    token: bytes
+    id: int
+    content: bytes
     logprob: float
-    alternatives: tuple[tuple[bytes, float], ...] = ()
 
-    @property
-    def text(self) -> str:
-        """The token; U+FFFD for bytes that are only part of a character."""
-        return text_of(self.token)
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token of a choice, and the alternatives to it, likeliest first. offset: the character of the choice's
+    text that it begins, or goes on with."""
+
+    token: ScoredToken
+    alternatives: tuple[ScoredToken, ...] = ()
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What events add to a choice. finish_reason: of the delta that is the last."""
+    """What events add to a choice: text, and the tokens that begin in it. finish_reason: of the delta that is
+    the last."""
 
     index: int
     text: str = ""
@@ -63,6 +69,11 @@ class Choice:
         self._stream = detokenizer.stream(after)
         self._stop_strings = StopStrings(stop_strings)
         self._stop_tokens = stop_tokens
+        self._offsets = TokenOffsets()
+        self._held: list[TokenLogprob] = []
+        """Tokens that begin behind the text that was given out."""
+        self._length = 0
+        """Characters that were given out."""
 
     @property
     def ended(self) -> bool:
@@ -73,22 +84,28 @@ class Choice:
     def accept(self, events: Iterable[TokenEvent]) -> Delta:
         """What the events add; nothing once the choice has ended. Raises HmiError where the completion ended
         with an error or was canceled."""
-        text, logprobs = "", []
+        text = ""
         for event in events:
             if self.ended:
                 break
             if event.token is not None:
-                text += self._push(event.token)
-                logprobs += self._logprobs_of(event)
+                text += self._push(event.token, event)
             if event.finish_reason is not None and not self.ended:
                 text += self._finish(event)
-        return Delta(self.index, text, tuple(logprobs), self.finish_reason)
+        self._length += len(text)
+        return Delta(self.index, text, self._release_logprobs(), self.finish_reason)
 
-    def _push(self, token: int) -> str:
+    def _push(self, token: int, event: TokenEvent) -> str:
         self.tokens += 1
-        if token in self._stop_tokens:
+        if token in self._stop_tokens or self._detokenizer.token(token) is None:
             return ""
-        return self._cut(self._stream.push([token]))
+        text = self._stream.push([token])
+        if event.logprob is not None:
+            chosen = self._scored(token, event.logprob)
+            offset = self._offsets.push(chosen.content, text)
+            alternatives = tuple(self._scored(*each) for each in event.alternatives)
+            self._held.append(TokenLogprob(chosen, alternatives, offset))
+        return self._cut(text)
 
     def _finish(self, event: TokenEvent) -> str:
         """The text that was held back. Raises HmiError."""
@@ -106,17 +123,17 @@ class Choice:
             self.finish_reason = STOP
         return before
 
-    def _logprobs_of(self, event: TokenEvent) -> list[TokenLogprob]:
-        if event.logprob is None or event.token is None:
-            return []
-        bytes_of = self._detokenizer.token_bytes
-        alternatives = tuple((bytes_of(token), logprob) for token, logprob in event.alternatives)
-        return [TokenLogprob(bytes_of(event.token), event.logprob, alternatives)]
+    def _scored(self, token: int, logprob: float) -> ScoredToken:
+        return ScoredToken(token, self._detokenizer.token_bytes(token), logprob)
 
-
-def text_of(token: bytes) -> str:
-    """The text of a token's bytes, as far as they are text."""
-    return token.decode(errors="replace")
+    def _release_logprobs(self) -> tuple[TokenLogprob, ...]:
+        """The tokens that begin in the text that was given out; at the end, unless a stop string cut the
+        text, all."""
+        is_whole = self.ended and self._stop_strings.found is None
+        behind = (at for at, each in enumerate(self._held) if not is_whole and each.offset >= self._length)
+        count = next(behind, len(self._held))
+        released, self._held = self._held[:count], self._held[count:]
+        return tuple(released)
 
 
 def _error_of(event: TokenEvent) -> HmiError:

@@ -3,12 +3,11 @@ server-sent events."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from inference.openai.choices import Delta, TokenLogprob, text_of
+from inference.openai.choices import Delta, ScoredToken, TokenLogprob
 from inference.openai.errors import openai_error
 from tenants.base.errors import HmiError
 
@@ -16,6 +15,9 @@ HEARTBEAT: Final = b": heartbeat\n\n"
 """A comment, which clients skip: sent while there is nothing else, it shows that the stream is alive."""
 DONE: Final = b"data: [DONE]\n\n"
 """The end of a stream."""
+LINE_ENDS: Final = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\x85\u2028\u2029"}
+"""Characters at which some clients end a line of a stream, and how JSON escapes them. It escapes those below
+U+0020 anyway."""
 MIN_LOGPROB: Final = -9999.0
 """Stands for the log probability of what is impossible: JSON has no infinity."""
 
@@ -23,12 +25,13 @@ MIN_LOGPROB: Final = -9999.0
 @dataclass(frozen=True, slots=True)
 class Heading:
     """What all objects of one answer begin with. id: without the prefix of its kind. created: unix seconds.
-    model: `tenant/model:version`. digest: of that version."""
+    model: `tenant/model:version`. digest: of that version. ignored: the fields of the request that were."""
 
     id: str
     created: int
     model: str
     digest: str
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,8 @@ class ChoiceFormat(Protocol):
     def whole(self, deltas: Sequence[Delta]) -> dict[str, Any]:
         """A complete choice, of all its deltas."""
 
-    def part(self, delta: Delta, *, offset: int) -> dict[str, Any]:
-        """A choice of a chunk. ``offset``: the characters of the choice's tokens before."""
+    def part(self, delta: Delta) -> dict[str, Any]:
+        """A choice of a chunk."""
 
     def opening(self, index: int) -> dict[str, Any] | None:
         """A choice of a chunk that precedes its text."""
@@ -78,7 +81,7 @@ class ChatFormat:
         message = {"role": "assistant", "content": whole.text, "refusal": None}
         return {"message": message, **self._common(whole)}
 
-    def part(self, delta: Delta, *, offset: int) -> dict[str, Any]:
+    def part(self, delta: Delta) -> dict[str, Any]:
         """What is added to the message."""
         added = {"content": delta.text} if delta.text else {}
         return {"delta": added, **self._common(delta)}
@@ -102,14 +105,14 @@ class TextFormat:
 
     def whole(self, deltas: Sequence[Delta]) -> dict[str, Any]:
         """A text."""
-        return self.part(_joined(deltas), offset=0)
+        return self.part(_joined(deltas))
 
-    def part(self, delta: Delta, *, offset: int) -> dict[str, Any]:
+    def part(self, delta: Delta) -> dict[str, Any]:
         """What is added to the text."""
         return {
             "index": delta.index,
             "text": delta.text,
-            "logprobs": _text_logprobs(delta.logprobs, offset) if delta.logprobs else None,
+            "logprobs": _text_logprobs(delta.logprobs) if delta.logprobs else None,
             "finish_reason": delta.finish_reason,
         }
 
@@ -146,7 +149,6 @@ class ChunkStream:
         self._head = _head(style, heading, style.chunk_object)
         self._include_usage = include_usage
         self._usage_so_far = usage_so_far
-        self._offsets: dict[int, int] = {}
 
     def opening(self, choices: int) -> bytes:
         """What precedes the text of so many choices."""
@@ -155,11 +157,7 @@ class ChunkStream:
 
     def chunk(self, delta: Delta) -> bytes:
         """The delta; nothing for an empty one."""
-        if not delta:
-            return b""
-        offset = self._offsets.get(delta.index, 0)
-        self._offsets[delta.index] = offset + sum(len(each.text) for each in delta.logprobs)
-        return self._chunk([self._style.part(delta, offset=offset)])
+        return self._chunk([self._style.part(delta)]) if delta else b""
 
     def end(self, usage: Usage) -> bytes:
         """What follows the last delta."""
@@ -177,7 +175,11 @@ class ChunkStream:
 
 
 def _event(value: Mapping[str, Any]) -> bytes:
-    return b"data: " + msgspec.json.encode(value) + b"\n\n"
+    """A server-sent event, whose data is one line whatever a client takes for a line's end."""
+    data = msgspec.json.encode(value)
+    for character, escaped in LINE_ENDS.items():
+        data = data.replace(character, escaped)
+    return b"data: " + data + b"\n\n"
 
 
 def _head(style: ChoiceFormat, heading: Heading, kind: str) -> dict[str, Any]:
@@ -187,7 +189,13 @@ def _head(style: ChoiceFormat, heading: Heading, kind: str) -> dict[str, Any]:
         "created": heading.created,
         "model": heading.model,
         "system_fingerprint": f"fp_{heading.digest[:12]}",
+        **hmi_json(heading.ignored),
     }
+
+
+def hmi_json(ignored: Sequence[str]) -> dict[str, Any]:
+    """What an answer has besides OpenAI's fields: the fields of the request that were ignored, if any."""
+    return {"hmi": {"ignored": list(ignored)}} if ignored else {}
 
 
 def _joined(deltas: Sequence[Delta]) -> Delta:
@@ -201,22 +209,40 @@ def _joined(deltas: Sequence[Delta]) -> Delta:
 
 
 def _chat_logprob(token: TokenLogprob) -> dict[str, Any]:
-    top = [_token_json(*alternative) for alternative in token.alternatives]
-    return {**_token_json(token.token, token.logprob), "top_logprobs": top}
+    return {**_token_json(token.token), "top_logprobs": list(map(_token_json, token.alternatives))}
 
 
-def _token_json(token: bytes, logprob: float) -> dict[str, Any]:
-    return {"token": text_of(token), "logprob": max(logprob, MIN_LOGPROB), "bytes": list(token)}
+def _token_json(token: ScoredToken) -> dict[str, Any]:
+    text = token.content.decode(errors="replace")
+    return {"token": text, "logprob": _finite(token.logprob), "bytes": list(token.content)}
 
 
-def _text_logprobs(tokens: Sequence[TokenLogprob], offset: int) -> dict[str, Any]:
-    texts = [each.text for each in tokens]
+def _text_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
     return {
-        "tokens": texts,
-        "token_logprobs": [max(each.logprob, MIN_LOGPROB) for each in tokens],
-        "top_logprobs": [
-            {text_of(token): max(logprob, MIN_LOGPROB) for token, logprob in each.alternatives}
-            for each in tokens
-        ],
-        "text_offset": [*accumulate(map(len, texts), initial=offset)][:-1],
+        "tokens": [_token_name(each.token) for each in tokens],
+        "token_logprobs": [_finite(each.token.logprob) for each in tokens],
+        "top_logprobs": [_logprobs_by_name(each.alternatives) for each in tokens],
+        "text_offset": [each.offset for each in tokens],
     }
+
+
+def _logprobs_by_name(tokens: Sequence[ScoredToken]) -> dict[str, float]:
+    """One entry for each token. Several that have the same name, such as none, differ by their ids."""
+    found: dict[str, float] = {}
+    for token in tokens:
+        name = _token_name(token)
+        found[f"token_id:{token.id}" if name in found else name] = _finite(token.logprob)
+    return found
+
+
+def _token_name(token: ScoredToken) -> str:
+    """The text of a token. One that is no text, since it has only a part of a character, is named as OpenAI
+    names it: `bytes:` and its bytes as in a Python literal."""
+    try:
+        return token.content.decode()
+    except UnicodeDecodeError:
+        return f"bytes:{repr(token.content)[2:-1]}"
+
+
+def _finite(logprob: float) -> float:
+    return max(logprob, MIN_LOGPROB)

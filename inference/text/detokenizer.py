@@ -126,6 +126,35 @@ class _WindowStream:
         return text
 
 
+class TokenOffsets:
+    """Where the tokens of one stream begin in its text, in characters."""
+
+    def __init__(self) -> None:
+        self._written = 0
+        self._unwritten = b""
+        """The bytes of the tokens since, which the stream holds back."""
+
+    def push(self, token: bytes, text: str) -> int:
+        """The character that the next token begins, or goes on with. ``token``: its bytes; ``text``: what the
+        stream gave out when it got the token."""
+        before = self._written + len(_whole_characters(self._unwritten))
+        self._written, self._unwritten = (
+            (self._written + len(text), b"") if text else (self._written, self._unwritten + token)
+        )
+        if token[:1] in _CONTINUATION:
+            return before
+        after = self._written + len(_whole_characters(self._unwritten))
+        return max(before, after - len(_whole_characters(token)))
+
+
+_CONTINUATION: Final = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))
+"""The bytes that only go on with a character."""
+
+
+def _whole_characters(content: bytes) -> str:
+    return codecs.getincrementaldecoder("utf-8")("replace").decode(content)
+
+
 _CONTEXT: Final = 64
 """Tokens of a prompt that are looked at for one that is text."""
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers
 
 from inference.generation.requests import FinishReason, GenerationError, TokenEvent
-from inference.openai.choices import Choice, Delta, TokenLogprob
+from inference.openai.choices import Choice, Delta, ScoredToken, TokenLogprob
 from inference.openai.completions import (
     CHAT,
     DONE,
@@ -172,7 +172,10 @@ def test_the_log_probabilities_of_a_chat_have_bytes_and_alternatives() -> None:
 
 
 def test_a_text_response_has_the_log_probabilities_of_its_kind() -> None:
-    logprobs = tuple(TokenLogprob(token, -0.25, ((b"x", -1.0),)) for token in (b"ab", b"c"))
+    logprobs = tuple(
+        TokenLogprob(ScoredToken(at, token, -0.25), (ScoredToken(7, b"x", -1.0),), offset)
+        for at, (token, offset) in enumerate([(b"ab", 0), (b"c", 2)])
+    )
     response = response_json(
         TEXT, HEADING, [[Delta(0, "ab", logprobs[:1]), Delta(0, "c", logprobs[1:], "stop")]], USAGE
     )
@@ -228,9 +231,12 @@ def test_each_chunk_has_the_usage_until_then_where_that_is_asked_for() -> None:
 
 
 def test_the_offsets_of_a_stream_go_on_from_chunk_to_chunk() -> None:
-    stream, logprobs = ChunkStream(TEXT, HEADING), (TokenLogprob(b"ab", -1.0), TokenLogprob(b"c", -1.0))
-    chunks = data_of(stream.chunk(Delta(0, "abc", logprobs)) + stream.chunk(Delta(0, "ab", logprobs[:1])))
-    assert [chunk["choices"][0]["logprobs"]["text_offset"] for chunk in chunks] == [[0, 2], [3]]
+    stream, made = ChunkStream(TEXT, HEADING), choice()
+    chunks = data_of(
+        stream.chunk(made.accept(events_of("ab", logprobs=True)))
+        + stream.chunk(made.accept(events_of("c", FinishReason.LENGTH, logprobs=True)))
+    )
+    assert [chunk["choices"][0]["logprobs"]["text_offset"] for chunk in chunks] == [[0, 1], [2]]
 
 
 def test_a_stream_that_fails_ends_with_the_error() -> None:
