@@ -144,13 +144,13 @@ def _number(header: str) -> float:
         raise invalid("timeout_s", "The timeout header must be a number of seconds above 0.") from None
 
 
-def check_inputs(value: Sequence[Any]) -> tuple[dict[str, str], ...]:
+def check_inputs(value: Sequence[Any], *, may_be_blank: bool = False) -> tuple[dict[str, str], ...]:
     """A list of 1 to HMI_MAX_INPUTS inputs as their texts by name, each with something in it and encodable as
-    UTF-8."""
+    UTF-8. ``may_be_blank``: white space is something, as in a prompt that is continued."""
     if not value:
         raise invalid("inputs", "The inputs must hold at least one text.")
     check_input_count(len(value))
-    return tuple(_check_input(index, one) for index, one in enumerate(value))
+    return tuple(_check_input(index, one, may_be_blank) for index, one in enumerate(value))
 
 
 def fit_inputs(given: Sequence[Mapping[str, str]], *, task: str, pairs: bool) -> tuple[InferInput, ...]:
@@ -176,10 +176,10 @@ def _all_of(wanted: tuple[str, ...]) -> str:
     return " and ".join(map(repr, wanted))
 
 
-def _check_input(index: int, value: object) -> dict[str, str]:
+def _check_input(index: int, value: object, may_be_blank: bool) -> dict[str, str]:
     where = f"inputs[{index}]"
     if isinstance(value, str):
-        return {TEXTS[0]: _check_text(index, where, value)}
+        return {TEXTS[0]: _check_text(index, where, value, may_be_blank)}
     if not isinstance(value, Mapping):
         raise invalid(where, f"Input {index} is neither {FORMS}.", index=index)
     names = QUESTION if QUESTION[0] in value or QUESTION[1] in value else TEXTS
@@ -190,13 +190,14 @@ def _check_input(index: int, value: object) -> dict[str, str]:
             raise invalid(where, message, index=index)
     if TEXTS[0] not in value and names is TEXTS:
         raise refusal(ErrorCode.MISSING_FIELD, f"{where}.text", f"Input {index} has no 'text'.", index=index)
-    return {name: _check_text(index, f"{where}.{name}", value[name]) for name in names if name in value}
+    given = {name: value[name] for name in names if name in value}
+    return {name: _check_text(index, f"{where}.{name}", text, may_be_blank) for name, text in given.items()}
 
 
-def _check_text(index: int, where: str, text: object) -> str:
+def _check_text(index: int, where: str, text: object, may_be_blank: bool) -> str:
     if not isinstance(text, str):
         raise invalid(where, f"Input {index} is not a string.", index=index)
-    if not text.strip():
+    if not (text if may_be_blank else text.strip()):
         raise refusal(ErrorCode.EMPTY_TEXT, where, f"Input {index} is empty.", index=index)
     if (position := text.find("\0")) >= 0:
         message = f"Input {index} holds a NUL character (position {position})."

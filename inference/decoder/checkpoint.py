@@ -13,6 +13,7 @@ from inference.decoder.families import decoder_family_for
 from inference.errors import HplmError
 from inference.hplm.artifact_files import read_json, read_weights
 from inference.hplm.checkpoint import checkpoint_folder, sha256_of, weight_files
+from inference.text.chat_template import source_in_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ def _open_folder(source: str | Path) -> DecoderCheckpoint:
         architecture=architecture,
         weights=weights,
         tokenizer=_read_tokenizer(folder, architecture),
-        chat_template=_read_chat_template(folder),
+        chat_template=source_in_folder(folder) or "",
         bos_id=next(iter(token_ids(raw.get("bos_token_id"), architecture)), None),
         stop_ids=token_ids(generation.get("eos_token_id", raw.get("eos_token_id")), architecture),
         sha256=sha256_of(files),
@@ -101,18 +102,6 @@ def checked_tokenizer(content: str, architecture: DecoderArchitecture) -> str:
             f"tokenizer.json has the id {highest}, but the vocabulary has {architecture.vocab} tokens",
         )
     return content
-
-
-def _read_chat_template(folder: Path) -> str:
-    """The template in chat_template.jinja, or in the older tokenizer_config.json."""
-    file = folder / "chat_template.jinja"
-    if file.is_file():
-        try:
-            return file.read_text(encoding="utf-8")
-        except ValueError as error:
-            raise HplmError("unsupported_checkpoint", f"{file.name} is not UTF-8: {error}") from error
-    template = _optional_json(folder / "tokenizer_config.json").get("chat_template")
-    return template if isinstance(template, str) else ""
 
 
 def _optional_json(path: Path) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from inference.hplm.artifact_files import (
     write_json,
     write_weights,
 )
+from inference.text.chat_template import ChatTemplate
 from inference.text.tokenization import DECODER_FILE, TOKENIZER_FILE
 
 WEIGHTS_FILE: Final = "decoder.safetensors"
@@ -97,10 +98,12 @@ class DecoderRoot:
     ) -> "DecoderRoot":
         """The root of a checkpoint. lower_layers: below the cut; None: a third of them.
 
-        Raises HplmError(unsupported_checkpoint) if no layer would be above the cut, or if the tokenizer
-        cannot be read or has more tokens than the decoder.
+        Raises HplmError(unsupported_checkpoint) if no layer would be above the cut, if the tokenizer cannot
+        be read or has more tokens than the decoder, or if the chat template fails.
         """
         architecture = checkpoint.architecture
+        if checkpoint.chat_template:
+            ChatTemplate(checkpoint.chat_template).check()
         _check_tokenizer(checkpoint.tokenizer, architecture, "unsupported_checkpoint")
         config = DecoderRootConfig(
             name=name or checkpoint.name,

@@ -17,7 +17,10 @@ class OpenAiConfig(AppConfig):
         from inference.openai.embeddings import EmbeddingsEndpoint
         from inference.openai.errors import PREFIX, openai_error, openai_status
         from inference.openai.generation_requests import ChatCall, CompletionCall
+        from inference.openai.prepared_completion import check_chat_template
+        from tenants.base import hooks
 
+        hooks.decoder_checkpoint_check.register(check_chat_template)
         register_errors(ErrorFormat(PREFIX, openai_status, openai_error))
         register_endpoint(EMBEDDINGS, EmbeddingsEndpoint())
         register_endpoint(CHAT_COMPLETIONS, CompletionsEndpoint(ChatCall, CHAT))

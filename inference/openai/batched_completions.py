@@ -12,11 +12,11 @@ from inference.api.infer import failure_of
 from inference.batches.background_calls import BackgroundCalls, InferenceCancelled
 from inference.batches.endpoints import BatchClient, model_ref
 from inference.batches.inference_client import MAX_CRASHING_INPUTS, InferenceResults
-from inference.openai.chat_messages import unsupported
 from inference.openai.choices import Choice, Delta
 from inference.openai.completions import ChoiceFormat, Heading, Usage, response_json
 from inference.openai.generation_requests import ChatCall, CompletionCall
 from inference.openai.prepared_completion import EncodedCompletion, encode_completion
+from inference.openai.request_fields import unsupported
 from inference.queueing.consumer import STOPPED_WORKERS
 from inference.queueing.replies import GRACE_S, InferClient, NoReply
 from inference.queueing.token_stream import CompletionLost, TokenFeed
@@ -114,7 +114,7 @@ class BatchCompletionClient:
                 return InferenceResults([choice.error], busy_ms=sum(each.busy_ms for each in generated))
             generated.append(choice)
         model = f"{self._model.tenant}/{self._model.hplm}:{self._model.version}"
-        heading = Heading(uuid.uuid4().hex, int(time.time()), model, self._model.digest)
+        heading = Heading(uuid.uuid4().hex, int(time.time()), model, self._model.digest, encoded.ignored)
         usage = Usage(encoded.prompt_tokens, sum(each.tokens for each in generated))
         body = response_json(one.style, heading, [each.deltas for each in generated], usage)
         return InferenceResults(

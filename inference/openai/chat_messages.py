@@ -7,6 +7,7 @@ from typing import Final
 from inference.api.validation import invalid
 from inference.errors import HplmError
 from inference.generation.requests import SamplingParams
+from inference.openai.request_fields import ignored_in_message, unsupported
 from inference.text.chat_template import ChatMessage, chat_role, check_messages
 from tenants.base.errors import ErrorCode, HmiError
 
@@ -16,24 +17,24 @@ LOCATED: Final = frozenset({"messages", *(field.name for field in fields(Samplin
 TOOL_ROLES: Final = ("tool", "function")
 
 
-def parse_messages(value: object) -> tuple[ChatMessage, ...]:
-    """The checked messages that the JSON value is. Raises HmiError."""
+def parse_messages(value: object) -> tuple[tuple[ChatMessage, ...], list[str]]:
+    """The checked messages that the JSON value is, and the fields of them that are ignored. Raises
+    HmiError."""
     if not isinstance(value, list):
         raise invalid("messages", 'The messages are a list of {"role": "user", "content": "..."}.')
-    messages = tuple(_message(f"messages[{index}]", each) for index, each in enumerate(value))
+    ignored: list[str] = []
+    messages = tuple(_message(f"messages[{index}]", each, ignored) for index, each in enumerate(value))
     try:
         check_messages(messages)
     except HplmError as error:
         raise located(error) from error
-    return messages
+    return messages, ignored
 
 
-def _message(where: str, value: object) -> ChatMessage:
+def _message(where: str, value: object, ignored: list[str]) -> ChatMessage:
     if not isinstance(value, Mapping):
         raise invalid(where, 'A message is an object: {"role": "user", "content": "..."}.')
-    for name, part in value.items():
-        if name not in MESSAGE_FIELDS and part not in (None, [], ""):
-            raise unsupported(where, f"The field {str(name)[:64]!a} of messages is not supported.")
+    ignored += ignored_in_message(value, MESSAGE_FIELDS, where=where)
     role, name = value.get("role"), value.get("name")
     if not isinstance(role, str):
         raise invalid(f"{where}.role", "The role is a string.")
@@ -61,11 +62,6 @@ def _part(where: str, value: object) -> str:
     if not isinstance(text, str):
         raise invalid(where, 'A part is {"type": "text", "text": "..."}.')
     return text
-
-
-def unsupported(param: str, message: str) -> HmiError:
-    """An `unsupported_parameter` at the place."""
-    return HmiError(ErrorCode.UNSUPPORTED_PARAMETER, message, param=param)
 
 
 def located(error: HplmError) -> HmiError:

@@ -14,7 +14,6 @@ from inference.api.idempotency import answered_once
 from inference.api.infer import DIGEST, HEADER_DESCRIPTIONS, MODEL
 from inference.api.infer_base_view import InferAPIView
 from inference.api.rates.throttles import key_of
-from inference.openai.chat_messages import unsupported
 from inference.openai.completion_run import CompletionRun, complete
 from inference.openai.completion_stream import stream_response
 from inference.openai.completions import CHAT, TEXT, ChoiceFormat, Heading, response_json
@@ -27,6 +26,7 @@ from inference.openai.generation_serializers import (
     CompletionSerializer,
 )
 from inference.openai.prepared_completion import PreparedCompletion, prepare_completion, texts_of
+from inference.openai.request_fields import unsupported
 from tenants.accounts.api import idempotency
 from tenants.accounts.api.idempotency import check_key
 from tenants.accounts.models import Tenant
@@ -154,7 +154,7 @@ def heading_of(prepared: PreparedCompletion) -> Heading:
     """What all objects of the answer begin with."""
     model = prepared.model
     name = f"{model.tenant}/{model.hplm}:{model.version}"
-    return Heading(prepared.request_id, int(time.time()), name, model.digest)
+    return Heading(prepared.request_id, int(time.time()), name, model.digest, prepared.ignored)
 
 
 def headers_of(heading: Heading) -> dict[str, str]:

@@ -1,8 +1,5 @@
-"""The bodies of `POST /v1/chat/completions` and `POST /v1/completions`.
-
-Parameters of OpenAI's API that this product does not have are refused with `unsupported_parameter`, unless
-their value asks for nothing. `top_k`, `min_p` and `repetition_penalty` are this product's own.
-"""
+"""The bodies of `POST /v1/chat/completions` and `POST /v1/completions`; `request_fields` has what becomes of
+other fields. `top_k`, `min_p` and `repetition_penalty` are this product's own."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Self, TypeVar
@@ -14,9 +11,9 @@ from msgspec.structs import force_setattr
 from inference.api.validation import check_inputs, check_reference, invalid
 from inference.errors import HplmError
 from inference.generation.requests import MAX_LOGPROBS, MAX_SEED, SamplingParams
-from inference.openai.chat_messages import located, parse_messages, unsupported
+from inference.openai.chat_messages import located, parse_messages
+from inference.openai.request_fields import check_asks_nothing, known_fields
 from inference.text.chat_template import ChatMessage
-from tenants.base.api.inputs import unknown_field
 from tenants.base.errors import ErrorCode, HmiError
 
 MAX_CHOICES: Final = 128
@@ -27,32 +24,12 @@ MAX_COMPLETION_LOGPROBS: Final = 5
 DEFAULT_MAX_TOKENS: Final = 16
 """Of `/v1/completions`, as OpenAI has it. A chat goes on as long as the model can."""
 
-UNSUPPORTED: Final[Mapping[str, tuple[object, ...]]] = {
-    "audio": (),
-    "best_of": (1,),
-    "echo": (False,),
-    "function_call": ("none", "auto"),
-    "functions": ([],),
-    "logit_bias": ({},),
-    "modalities": (["text"],),
-    "moderation": (),
-    "parallel_tool_calls": (True, False),
-    "prediction": (),
-    "prompt_cache_key": (),
-    "prompt_cache_retention": (),
-    "reasoning_effort": ("none",),
-    "response_format": ({"type": "text"},),
-    "service_tier": ("auto", "default"),
-    "store": (False,),
-    "suffix": ("",),
-    "tool_choice": ("none", "auto"),
-    "tools": ([],),
-    "verbosity": ("medium",),
-    "web_search_options": (),
-}
-"""The parameters of OpenAI's API that this product does not have; null and these values ask for nothing."""
-IGNORED: Final = ("metadata", "safety_identifier", "user")
-"""Say something about the caller, and do not change the answer."""
+TEMPLATE_ARGUMENTS: Final = (
+    *("add_generation_prompt", "chat_template", "continue_final_message", "documents", "tools"),
+)
+"""Of `chat_template_kwargs`: arguments that are not for the template to see."""
+MAX_TEMPLATE_VALUE: Final = 4096
+"""Characters of a value of `chat_template_kwargs`."""
 
 
 class StreamOptions(Struct, frozen=True, kw_only=True):
@@ -69,7 +46,7 @@ class GenerationCall(Struct, frozen=True, kw_only=True):
 
     max_tokens: of each choice; None: as many as fit. stop: strings that end a choice, not part of it. seed:
     None: any. n: choices for each prompt. top_logprobs: alternatives to report for each token; None: no log
-    probability is reported.
+    probability is reported. ignored: names of fields that the answer lists as ignored.
     """
 
     model: str
@@ -86,6 +63,7 @@ class GenerationCall(Struct, frozen=True, kw_only=True):
     n: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    ignored: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         force_setattr(self, "model", check_reference(self.model))
@@ -162,22 +140,26 @@ _SAMPLING: Final = (
 
 class ChatCall(GenerationCall, frozen=True, kw_only=True):
     """A valid request for a chat's next message. messages: checked, of text. logprobs: whether the log
-    probabilities of tokens are asked for, and alternatives: so many alternatives to each."""
+    probabilities of tokens are asked for, and alternatives: so many alternatives to each. template_values:
+    for the variables of the chat template, as in vLLM."""
 
     messages: tuple[ChatMessage, ...]
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     alternatives: int | None = msgspec.field(default=None, name="top_logprobs")
+    template_values: dict[str, Any] | None = msgspec.field(default=None, name="chat_template_kwargs")
 
     def __post_init__(self) -> None:
         limits = {self.max_tokens, self.max_completion_tokens} - {None}
         if len(limits) > 1:
             raise invalid("max_tokens", "max_tokens and max_completion_tokens differ. Send only one of them.")
         force_setattr(self, "max_tokens", next(iter(limits), None))
-        if self.alternatives is not None and not self.logprobs:
+        if self.alternatives and not self.logprobs:
             raise invalid("top_logprobs", 'Alternatives are for "logprobs": true.')
         if self.alternatives is not None and not 0 <= self.alternatives <= MAX_LOGPROBS:
             raise invalid("top_logprobs", f"This is a whole number from 0 to {MAX_LOGPROBS}.")
+        for name, value in (self.template_values or {}).items():
+            _check_template_value(name, value)
         super().__post_init__()
 
     @property
@@ -188,9 +170,9 @@ class ChatCall(GenerationCall, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, body: object) -> Self:
         """The call that the JSON value of a body is. Raises HmiError."""
-        fields = _known_fields(body, cls, ("model", "messages"), '"messages": [{"role": "user", …}]')
-        messages = parse_messages(fields["messages"])
-        return _convert({**fields, "messages": messages}, cls)
+        fields = _fields_of(body, cls, ("model", "messages"), '"messages": [{"role": "user", …}]')
+        messages, ignored = parse_messages(fields["messages"])
+        return _convert({**fields, "messages": messages, "ignored": [*fields["ignored"], *ignored]}, cls)
 
 
 class CompletionCall(GenerationCall, frozen=True, kw_only=True):
@@ -220,36 +202,30 @@ class CompletionCall(GenerationCall, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, body: object) -> Self:
         """The call that the JSON value of a body is. Raises HmiError."""
-        fields = _known_fields(body, cls, ("model", "prompt"), '"prompt": "..."')
+        fields = _fields_of(body, cls, ("model", "prompt"), '"prompt": "..."')
         return _convert({**fields, "prompt": _prompts(fields["prompt"])}, cls)
 
 
 Call = TypeVar("Call", bound=GenerationCall)
 
 
-def _known_fields(
+def _fields_of(
     body: object, call: type[GenerationCall], required: tuple[str, ...], example: str
 ) -> dict[str, Any]:
-    """The fields that the call has. Raises HmiError for others, and for those that are missing."""
+    """The fields that the call has, among them the names of those of the body that are `ignored`. Raises
+    HmiError for others that could change the answer, and for those that are missing."""
     if not isinstance(body, Mapping):
         raise invalid(None, f'The body must be a JSON object: {{"model": "...", {example}}}.')
-    fields = call.__struct_encode_fields__
-    for name, value in body.items():
-        if name in UNSUPPORTED and name not in fields:
-            _check_asks_nothing(name, value)
-        elif name not in fields and name not in IGNORED:
-            raise unknown_field(str(name), fields)
+    known = [name for name in call.__struct_encode_fields__ if name != "ignored"]
+    fields, ignored = known_fields(body, known)
     for name in required:
-        if body.get(name) is None:
+        if fields.get(name) is None:
             raise HmiError(ErrorCode.MISSING_FIELD, f"The field {name!r} is missing.", param=name)
-    return {name: value for name, value in body.items() if name in fields}
-
-
-def _check_asks_nothing(name: str, value: object) -> None:
-    if value is not None and not any(
-        type(value) is type(each) and value == each for each in UNSUPPORTED[name]
-    ):
-        raise unsupported(name, f"The parameter {name!r} is not supported.")
+    if type(fields.get("top_k")) is int and fields["top_k"] == -1:  # vLLM's "off"
+        fields, ignored = {**fields, "top_k": 0}, [*ignored, "top_k"]
+    if type(fields.get("top_p")) in (int, float) and fields["top_p"] == 0:  # no token is in so small a share
+        fields, ignored = {**fields, "top_p": 1, "temperature": 0}, [*ignored, "top_p"]
+    return {**fields, "ignored": ignored}
 
 
 def _convert(fields: Mapping[str, Any], call: type[Call]) -> Call:
@@ -263,6 +239,16 @@ def _convert(fields: Mapping[str, Any], call: type[Call]) -> Call:
         raise invalid(None, "A field of the body has an invalid value.") from None
 
 
+def _check_template_value(name: str, value: object) -> None:
+    if name in TEMPLATE_ARGUMENTS:
+        check_asks_nothing(name, value)
+    if isinstance(value, dict | list) and value:
+        raise invalid("chat_template_kwargs", f"The value of {name[:64]!a} is not a text, number or boolean.")
+    if isinstance(value, str) and len(value) > MAX_TEMPLATE_VALUE:
+        message = f"The value of {name[:64]!a} is longer than {MAX_TEMPLATE_VALUE:,} characters."
+        raise invalid("chat_template_kwargs", message)
+
+
 def _prompts(value: object) -> tuple[str, ...]:
     prompts = value if isinstance(value, list) else [value]
     if prompts and all(isinstance(part, int | list) and not isinstance(part, bool) for part in prompts):
@@ -271,7 +257,7 @@ def _prompts(value: object) -> tuple[str, ...]:
         if not isinstance(each, str):
             raise invalid(f"prompt[{index}]", f"Prompt {index} is not a string.")
     try:
-        check_inputs(prompts)
+        check_inputs(prompts, may_be_blank=True)
     except HmiError as error:
         error.param = error.param and error.param.replace("inputs", "prompt", 1)
         raise

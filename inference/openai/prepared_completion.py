@@ -22,8 +22,10 @@ from inference.generation.requests import MAX_SEED, SamplingParams
 from inference.openai.chat_messages import located
 from inference.openai.choices import Choice
 from inference.openai.generation_requests import ChatCall, CompletionCall, GenerationCall
+from inference.openai.request_fields import shown
 from inference.queueing.log_fields import request_fields
 from inference.queueing.messages import ModelRef, TokenSequence
+from inference.text.chat_template import ChatTemplate
 from inference.text.encodings import InferInput
 from inference.text.generative_codec import GenerativeCodec
 from tenants.accounts.models import ApiKey, Tenant
@@ -45,6 +47,7 @@ class EncodedCompletion:
 
     prompts: each has ``sampling``'s choices one after another, prompt by prompt. stop_strings: what ends a
     choice. is_continuation: whether a choice's text goes on where the prompt ends, as a message does not.
+    ignored: the fields of the request that were ignored, as the answer lists them.
     """
 
     codec: GenerativeCodec
@@ -52,6 +55,7 @@ class EncodedCompletion:
     sampling: tuple[SamplingParams, ...]
     stop_strings: tuple[str, ...]
     is_continuation: bool
+    ignored: tuple[str, ...] = ()
 
     @property
     def prompt_tokens(self) -> int:
@@ -138,20 +142,36 @@ def encode_completion(call: GenerationCall, *, root: str) -> EncodedCompletion:
         sampling=_sampling(call, codec, prompts),
         stop_strings=call.stop_strings,
         is_continuation=isinstance(call, CompletionCall),
+        ignored=shown([*call.ignored, *_unused_by_template(codec, call)]),
     )
 
 
 def generative_codec(root: str) -> GenerativeCodec:
-    """The codec of the decoder root with this digest. Raises HmiError(inference_failed) if the artifact
-    cannot be read."""
+    """The codec of the decoder root with this digest. Raises HmiError: `inference_failed` if the artifact
+    cannot be read, `unsupported_checkpoint` if its tokenizer or chat template cannot be used."""
     return cached(f"generative-codec:{root}", lambda: _read_codec(root), KEPT_S)
+
+
+def check_chat_template(folder: Path) -> None:
+    """Raises HmiError(unsupported_checkpoint) if the chat template in the folder of a checkpoint fails."""
+    try:
+        ChatTemplate.of_root(folder).check()
+    except HplmError as error:
+        raise _of_root(error, param="source") from error
 
 
 def _read_codec(root: str) -> GenerativeCodec:
     try:
         return GenerativeCodec.of_root(ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", root))
     except HplmError as error:
+        if error.code == ErrorCode.UNSUPPORTED_CHECKPOINT:  # registered before this was checked
+            raise _of_root(error, param="model") from error
         raise HmiError(ErrorCode.INFERENCE_FAILED, error.message) from error
+
+
+def _of_root(error: HplmError, *, param: str) -> HmiError:
+    message = f"{error.message[:1].upper()}{error.message[1:]}."
+    return HmiError(ErrorCode.UNSUPPORTED_CHECKPOINT, message, param=param)
 
 
 def texts_of(call: GenerationCall) -> Sequence[str]:
@@ -165,13 +185,22 @@ def texts_of(call: GenerationCall) -> Sequence[str]:
 def _encode(codec: GenerativeCodec, call: GenerationCall) -> tuple[tuple[int, ...], ...]:
     try:
         if isinstance(call, ChatCall):
-            return (tuple(codec.prompts.encode_chat(call.messages, now=datetime.now(UTC))),)
+            values = call.template_values or {}
+            return (tuple(codec.prompts.encode_chat(call.messages, now=datetime.now(UTC), values=values)),)
         return tuple(tuple(codec.prompts.encode_text(text)) for text in texts_of(call))
     except HplmError as error:
         raise located(error) from error
     except Exception as error:
         log.exception("Prompts cannot be tokenised")
         raise HmiError(ErrorCode.INFERENCE_FAILED, "The prompt cannot be tokenised.") from error
+
+
+def _unused_by_template(codec: GenerativeCodec, call: GenerationCall) -> list[str]:
+    """The values for the chat template that it has no variables for."""
+    values = (call.template_values or {}) if isinstance(call, ChatCall) else {}
+    unused = values.keys() - codec.prompts.template_variables
+    whole = ["chat_template_kwargs"] if unused and len(unused) == len(values) else []
+    return whole or [f"chat_template_kwargs.{name}" for name in sorted(unused)]
 
 
 def _sampling(

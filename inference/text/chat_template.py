@@ -7,11 +7,12 @@ files nor Python objects, within a bounded amount of work. A root without a temp
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import pass_context
+from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context
 
 from inference.errors import HplmError
@@ -33,6 +34,7 @@ NO_TEMPLATE: Final = (
     "for a base model, /v1/completions may serve better."
 )
 NOW: Final = "now"
+NO_VALUES: Final[Mapping[str, Any]] = {}
 ROLES: Final = ("system", "user", "assistant")
 _ROLE_NAMES: Final = {"developer": "system"}
 """Other names of roles. Templates do not know them."""
@@ -50,6 +52,10 @@ BASE_WORK: Final = 1 << 23
 WORK_PER_CHARACTER: Final = 16
 WORK_PER_MESSAGE: Final = 1 << 12
 """What a rendering may do, in the units of `limited_work`: well above what published templates do."""
+
+
+SAMPLES: Final = (("user",), ("system", "user"), ("user", "assistant", "user"))
+"""The roles of chats that the template of a root must be able to write."""
 
 
 def chat_role(name: str) -> str:
@@ -81,10 +87,15 @@ class ChatTemplate:
             )
             raise HplmError("unsupported_checkpoint", message)
         try:
-            self._template = TemplateSandbox({"strftime_now": _format_now}).compile_metered(source)
+            sandbox = TemplateSandbox({"strftime_now": _format_now})
+            self._template = sandbox.compile_metered(source)
+            used = find_undeclared_variables(sandbox.parse(source))
         except Exception as error:  # whatever the parser, and Python's compiler behind it, make of a source
             message = f"the chat template cannot be used: {_shown(error)}"
             raise HplmError("unsupported_checkpoint", message) from error
+        own = {*self._special_tokens, *sandbox.globals, *_CONTEXT_NAMES}
+        self.variables = frozenset(used - own)
+        """What the template reads besides what every rendering has, such as Qwen's `enable_thinking`."""
 
     @classmethod
     def of_root(cls, folder: Path) -> "ChatTemplate":
@@ -93,26 +104,45 @@ class ChatTemplate:
         HplmError(unsupported_checkpoint)."""
         config = _read_config(folder / CONFIG_FILE)
         special_tokens = {name: text for name in SPECIAL_TOKENS if (text := _token_text(config.get(name)))}
-        file = folder / TEMPLATE_FILE
-        source = file.read_text(encoding="utf-8") if file.is_file() else _source_in(config)
-        return cls(source, special_tokens)
+        return cls(_source_of(folder, config), special_tokens)
 
     @property
     def notice(self) -> str | None:
         """What users should know of it."""
         return NO_TEMPLATE if self.is_default else None
 
-    def render(self, messages: Sequence[ChatMessage], *, now: datetime, open_turn: bool = True) -> str:
+    def check(self) -> None:
+        """Raises HplmError(unsupported_checkpoint) if the template fails where it does not refuse, with what
+        it says."""
+        for roles in SAMPLES:
+            messages = [ChatMessage(role, f"{role} text") for role in roles]
+            try:
+                self.render(messages, now=datetime.now(UTC))
+            except HplmError as error:
+                if not isinstance(error.__cause__, Refused):
+                    message = f"the chat template fails for the roles {', '.join(roles)}: "
+                    raise HplmError("unsupported_checkpoint", message + _shown(error.__cause__)) from error
+
+    def render(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        now: datetime,
+        open_turn: bool = True,
+        values: Mapping[str, Any] = NO_VALUES,
+    ) -> str:
         """The messages as text, with its special tokens spelt out; with ``open_turn`` up to where the
-        assistant's next message begins. ``now``: the date for templates that write it.
+        assistant's next message begins. ``now``: the date for templates that write it; ``values``: of its
+        ``variables``, others are left out.
 
         Raises HplmError: ``missing_field``, ``invalid_field``, ``invalid_encoding`` or ``body_too_large`` for
-        messages that are not valid or that the template refuses; ``inference_failed`` if the template fails.
+        messages that are not valid, that the template refuses or that it fails for.
         """
         check_messages(messages)
         characters = sum(len(message.content) for message in messages)
         work = BASE_WORK + WORK_PER_CHARACTER * characters + WORK_PER_MESSAGE * len(messages)
         given = {
+            **{name: value for name, value in values.items() if name in self.variables},
             **self._special_tokens,
             "messages": [_as_mapping(message) for message in messages],
             "add_generation_prompt": open_turn,
@@ -126,11 +156,29 @@ class ChatTemplate:
         except Refused as error:
             raise HplmError("invalid_field", f"the chat template says: {_shown(error)}") from error
         except WorkExceeded as error:
-            message = "the chat template of this model does more work than is allowed"
-            raise HplmError("inference_failed", message) from error
+            message = "messages make the chat template of this model do more work than is allowed"
+            raise HplmError("invalid_field", message) from error
         except Exception as error:  # a template fails in as many ways as any program
-            message = f"the chat template of this model failed: {_shown(error)}"
-            raise HplmError("inference_failed", message) from error
+            message = f"messages cannot be written by the chat template of this model: {_shown(error)}"
+            raise HplmError("invalid_field", message) from error
+
+
+_CONTEXT_NAMES: Final = ("messages", "add_generation_prompt", "tools", "documents", NOW)
+
+
+def source_in_folder(folder: Path) -> str | None:
+    """The chat template in a checkpoint's folder, if it has one. Raises HplmError(unsupported_checkpoint)."""
+    return _source_of(folder, _read_config(folder / CONFIG_FILE))
+
+
+def _source_of(folder: Path, config: Mapping[str, Any]) -> str | None:
+    file = folder / TEMPLATE_FILE
+    if not file.is_file():
+        return _source_in(config)
+    try:
+        return file.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise HplmError("unsupported_checkpoint", f"{file.name} is not UTF-8: {error}") from error
 
 
 def check_messages(messages: Sequence[ChatMessage]) -> None:
@@ -204,7 +252,7 @@ def _token_text(token: object) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _shown(error: Exception) -> str:
+def _shown(error: BaseException | None) -> str:
     """The beginning of what an error says, on one line. It is quoted: it may hold some of a text."""
     words = " ".join(str(error).split())[:MAX_REFUSAL].replace("”", "“")
     return f"“{words}”" if words else type(error).__name__

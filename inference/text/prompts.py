@@ -1,14 +1,14 @@
 """Prompts of a generative root as token ids."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import tokenizers
 
-from inference.text.chat_template import ChatMessage, ChatTemplate
+from inference.text.chat_template import NO_VALUES, ChatMessage, ChatTemplate
 
 ZERO_WIDTH_SPACE: Final = "\u200b"
 
@@ -32,20 +32,35 @@ class PromptTokenizer:
         ids: list[int] = self._tokenizer.encode(text).ids
         return ids
 
-    def encode_chat(self, messages: Sequence[ChatMessage], *, now: datetime) -> list[int]:
+    @property
+    def template_variables(self) -> Set[str]:
+        """The variables of the chat template that a request may give values for."""
+        return self._template.variables
+
+    def encode_chat(
+        self, messages: Sequence[ChatMessage], *, now: datetime, values: Mapping[str, Any] = NO_VALUES
+    ) -> list[int]:
         """The ids of a chat, up to where the assistant's next message begins. Raises HplmError as
         `ChatTemplate.render`."""
-        return self.encode_rendered(self.render_chat(messages, now=now))
+        return self.encode_rendered(self.render_chat(messages, now=now, values=values))
 
-    def render_chat(self, messages: Sequence[ChatMessage], *, now: datetime, open_turn: bool = True) -> str:
+    def render_chat(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        now: datetime,
+        open_turn: bool = True,
+        values: Mapping[str, Any] = NO_VALUES,
+    ) -> str:
         """The text of a chat, as `ChatTemplate.render`. Only the template's special tokens count as such: one
-        that a message spells out gets a zero-width space behind its first character, so that no message can
-        pretend to be another's."""
+        that a message or a value spells out gets a zero-width space behind its first character, so that no
+        message can pretend to be another's."""
         escaped = [
             replace(each, content=self._escaped(each.content), name=each.name and self._escaped(each.name))
             for each in messages
         ]
-        return self._template.render(escaped, now=now, open_turn=open_turn)
+        given = {name: self._escaped(one) if isinstance(one, str) else one for name, one in values.items()}
+        return self._template.render(escaped, now=now, open_turn=open_turn, values=given)
 
     def encode_rendered(self, text: str) -> list[int]:
         """The ids of a text within a chat: nothing is added to it."""

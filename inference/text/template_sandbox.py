@@ -10,10 +10,19 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Namespace
+from jinja2.utils import Cycler, Joiner, Namespace
 from jinja2.visitor import NodeTransformer
+from markupsafe import Markup
 
-from inference.text.template_filters import join, metered_filters, metered_tests, replace, without_context
+from inference.text.template_filters import (
+    check_format,
+    format_text,
+    join,
+    metered_filters,
+    metered_tests,
+    replace,
+    without_context,
+)
 from inference.text.template_work import STEP_COST, VALUE_COST, WorkExceeded, charge, iterate, length, spend
 
 MAX_INTEGER: Final = 2**63
@@ -22,15 +31,19 @@ _ITERATE: Final = "_iterate"
 REFUSED_NODES: Final = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends, nodes.Block)
 TEXT_METHODS: Final = frozenset(
     {
-        *("capitalize", "count", "endswith", "find", "isdigit", "isspace", "join", "lower", "lstrip"),
-        *("partition", "removeprefix", "removesuffix", "replace", "rfind", "rpartition", "rsplit", "rstrip"),
-        *("split", "splitlines", "startswith", "strip", "title", "upper"),
+        *("capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii"),
+        *("isdecimal", "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper", "join", "lower"),
+        *("lstrip", "partition", "removeprefix", "removesuffix", "replace", "rfind", "rindex", "rpartition"),
+        *("rsplit", "rstrip", "split", "splitlines", "startswith", "strip", "swapcase", "title", "upper"),
     }
 )
+WIDENING_METHODS: Final = frozenset({"center", "ljust", "rjust", "zfill"})
 METHODS: Final[Mapping[type, frozenset[str]]] = {
-    str: TEXT_METHODS,
-    dict: frozenset({"get", "items", "keys", "values"}),
-    list: frozenset({"count", "index"}),
+    str: TEXT_METHODS | WIDENING_METHODS,
+    Markup: TEXT_METHODS,
+    Cycler: frozenset({"next", "reset"}),
+    dict: frozenset({"copy", "get", "items", "keys", "values"}),
+    list: frozenset({"copy", "count", "index"}),
     LoopContext: frozenset({"changed", "cycle"}),
 }
 
@@ -54,6 +67,8 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         self.globals = {
             "range": _range,
             "dict": _dict,
+            "cycler": Cycler,
+            "joiner": Joiner,
             "namespace": _Variables,
             "raise_exception": _raise_exception,
             **functions,
@@ -67,15 +82,21 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a macro, one of the functions, or one of METHODS."""
         spend(STEP_COST)
-        if isinstance(obj, Macro) or any(obj is function for function in self.globals.values()):
+        if isinstance(obj, Macro | Joiner) or any(obj is function for function in self.globals.values()):
+            return super().call(context, obj, *args, **kwargs)
+        method = getattr(obj, "__wrapped__", None)  # of jinja2's own str.format
+        if getattr(method, "__name__", "") == "format":
+            check_format(getattr(method, "__self__", ""), "{", args or kwargs)
             return super().call(context, obj, *args, **kwargs)
         receiver: Any = getattr(obj, "__self__", None)
         name = getattr(obj, "__name__", "")
         if name not in METHODS.get(type(receiver), ()):
             raise SecurityError(f"a template may not call {name or type(obj).__name__}")
-        if isinstance(receiver, LoopContext):
+        if isinstance(receiver, LoopContext | Cycler):
             return super().call(context, obj, *args, **kwargs)
         charge([args, kwargs] if isinstance(receiver, dict) else [receiver, args, kwargs])
+        if name in WIDENING_METHODS:
+            spend(int(args[0]))
         if name == "join":
             return join(args[0] if args else (), receiver)
         if name == "replace":
@@ -87,8 +108,10 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         spend(VALUE_COST + length(left) + length(right))
         if operator == "*" and (count := left if isinstance(left, int) else right):
             spend(max(length(left), length(right)) * max(int(count), 0))
-        elif operator == "**" or (operator == "%" and isinstance(left, str)):
+        elif operator == "**":
             raise SecurityError(f"a template may not use {operator} here")
+        elif operator == "%" and isinstance(left, str):
+            return format_text(left, right)
         result = super().call_binop(context, operator, left, right)
         if isinstance(result, int) and abs(result) > MAX_INTEGER:
             raise WorkExceeded
@@ -98,8 +121,8 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
 class _Variables(Namespace):
     """A namespace without names that begin with an underscore: those mean something to Python and jinja2."""
 
-    def __init__(self, /, **variables: Any) -> None:
-        super().__init__({_public(name): value for name, value in variables.items()})
+    def __init__(self, /, *args: Any, **variables: Any) -> None:
+        super().__init__({_public(name): value for name, value in _dict(*args, **variables).items()})
 
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(_public(name), value)
@@ -153,8 +176,8 @@ def _output(_: Context, value: Any) -> Any:
     return charge(value)
 
 
-def _dict(**items: Any) -> dict[str, Any]:
-    return items
+def _dict(*args: Any, **items: Any) -> dict[str, Any]:
+    return dict(*charge(args), **items)
 
 
 def _range(*bounds: int) -> range:

@@ -6,6 +6,7 @@ Each application registers its functions in the ``ready`` of its ``AppConfig``.
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from django.db.models import Model
@@ -75,6 +76,9 @@ check_details: "Hook[[UploadCheck, CheckResult], dict[str, Any]]" = Hook()
 
 takeout_parts: "Hook[[Tenant], Iterator[TakeoutPart]]" = Hook()
 """Returns the files of a tenant's takeout."""
+
+decoder_checkpoint_check: "Hook[[Path], None]" = Hook()
+"""A folder is about to be registered as the checkpoint of a decoder; may raise ``HmiError``."""
 
 recovery: Hook[[], object] = Hook()
 """Called every few seconds by a worker, to dispatch work again whose message or worker was lost."""

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from tenants.base import hooks
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.root_kind import RootKind
 
@@ -101,6 +102,8 @@ def _check_folder(folder: Path, kind: RootKind) -> None:
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json.") from error
     if model_type not in SUPPORTED_MODEL_TYPES[kind]:
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, _unsupported(model_type, kind))
+    if kind == RootKind.DECODER:
+        hooks.decoder_checkpoint_check(folder)
 
 
 def _unsupported(model_type: object, kind: RootKind) -> str:

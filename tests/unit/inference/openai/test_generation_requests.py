@@ -160,7 +160,7 @@ def test_a_parameter_that_asks_for_nothing_is_accepted() -> None:
         ({"temperature": 3}, "invalid_field", "temperature"),
         ({"temperature": "hot"}, "invalid_field", "temperature"),
         ({"temperature": True}, "invalid_field", "temperature"),
-        ({"top_p": 0}, "invalid_field", "top_p"),
+        ({"top_p": -0.1}, "invalid_field", "top_p"),
         ({"presence_penalty": 2.5}, "invalid_field", "presence_penalty"),
         ({"max_tokens": 0}, "invalid_field", "max_tokens"),
         ({"max_tokens": 1.5}, "invalid_field", "max_tokens"),
