@@ -38,7 +38,7 @@ class Style:
 
 
 STYLES: dict[str, Style] = {
-    **{state.value: Style(label, colour) for state, (label, colour) in BATCH_STYLE.items()},
+    **{str(state): Style(label, colour) for state, (label, colour) in BATCH_STYLE.items()},
     **{state.value: Style(JobState(state).label, colour) for state, colour in JOB_STATE_COLOURS.items()},
     **{
         state.value: Style(VersionState(state).label, colour)

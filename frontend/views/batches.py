@@ -10,7 +10,7 @@ from frontend.downloads import DownloadResponse
 from frontend.forms.playground import BatchForm
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action, submit_form
 from inference.batches.models import Batch
-from inference.batches.selectors import batch_file_open, batch_of, batches_of
+from inference.batches.selectors import batch_file_open, batch_first_failures, batch_of, batches_of
 from inference.batches.services.batches import batch_cancel, batch_delete, batch_submit
 from tenants.accounts.models import Role
 from tenants.base.errors import ErrorCode, HmiError
@@ -41,7 +41,8 @@ def index(request: TenantRequest) -> HttpResponse:
 def page(request: TenantRequest, pk: UUID) -> HttpResponse:
     """The page of a batch. A request by htmx gets only the progress part."""
     template = "batches/progress.html" if request.htmx else "batches/page.html"
-    return render_page(request, template, batch=batch_of(request.access.tenant, pk))
+    batch = batch_of(request.access.tenant, pk)
+    return render_page(request, template, batch=batch, failures=batch_first_failures(batch))
 
 
 @require_POST

@@ -80,8 +80,9 @@ class RequestLineFormat:
         try:
             request = _request_object(parse_json_line(line))
             parsed = replace(parsed, custom_id=_check_id(request.get("custom_id"), "custom_id"))
-            if request.get("method") != "POST" or request.get("url") != self._url:
-                raise invalid("url", f"Each request of this batch must be a POST to {self._url}.")
+            for name, expected in (("method", "POST"), ("url", self._url)):
+                if request.get(name) != expected:
+                    raise invalid(name, f"Each request of this batch must be a POST to {self._url}.")
             body = _request_body(request)
             if body.get("model") != self._reference:
                 raise invalid(
@@ -108,6 +109,7 @@ class RequestLineFormat:
         request_id = uuid.uuid4().hex
         output = {
             "id": f"batch_req_{request_id}",
+            "line": line.number,
             "custom_id": line.custom_id,
             "response": {"status_code": status, "request_id": request_id, **computed, "body": body},
             "error": None,

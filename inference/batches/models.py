@@ -42,10 +42,13 @@ class BatchFormat(models.TextChoices):
 
 
 ACTIVE_BATCHES: Final = (BatchState.WAITING, BatchState.RUNNING)
-BATCH_STYLE: Final[dict[BatchState, tuple[str, str]]] = {
+WITH_ERRORS: Final = "with_errors"
+"""How a batch is shown that completed, though lines failed."""
+BATCH_STYLE: Final[dict[str, tuple[str, str]]] = {
     BatchState.WAITING: ("Waiting", "info"),
     BatchState.RUNNING: ("Running", "primary"),
     BatchState.COMPLETED: ("Completed", "success"),
+    WITH_ERRORS: ("Completed with errors", "warning"),
     BatchState.FAILED: ("Failed", "danger"),
     BatchState.CANCELLED: ("Canceled", "warning"),
     BatchState.EXPIRED: ("Expired", "warning"),
@@ -153,6 +156,11 @@ class Batch(models.Model):
     def is_active(self) -> bool:
         """Whether it has not ended."""
         return self.state in ACTIVE_BATCHES
+
+    @property
+    def outcome(self) -> str:
+        """The state, or WITH_ERRORS: whether all lines were answered is what people want to see."""
+        return WITH_ERRORS if self.state == BatchState.COMPLETED and self.failed else self.state
 
     @property
     def share(self) -> float:

@@ -4,11 +4,10 @@ import math
 import time
 from collections import Counter, deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from inference.batches.endpoints import Endpoint
+from inference.batches.batch_model import BatchModel
 from inference.batches.inference_client import InferenceResults
 from inference.batches.jsonl import (
     ERRORS,
@@ -20,7 +19,6 @@ from inference.batches.jsonl import (
     chunk_lines,
     read_lines,
 )
-from inference.batches.line_formats import LineFormat
 from inference.batches.models import Batch
 from inference.batches.selectors import other_batches_waiting
 from inference.batches.services.lifecycle import batch_check_storage_quota, batch_save_progress
@@ -31,7 +29,7 @@ from tenants.usage.models import RequestApi, RequestStatus
 from tenants.usage.services.quotas import quota_check_requests
 from tenants.usage.services.request_log import RequestEntry, shown_reference
 from tenants.usage.services.usage import answers_record, request_record, usage_record
-from versiontree.tree.resolution import ResolvedModel, resolve_model_cached
+from versiontree.tree.resolution import resolve_model_cached
 
 PROGRESS_INTERVAL_S: Final = 1.0
 POLL_INTERVAL_S: Final = 0.5
@@ -50,21 +48,6 @@ class BatchPaused(Exception):
 
 class BatchStopped(Exception):
     """The batch was cancelled or has expired, or its tenant is suspended."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchModel:
-    """The version that answers a batch, the format of the batch's lines, and the endpoint that computes
-    them."""
-
-    resolved: ResolvedModel
-    format: LineFormat
-    endpoint: Endpoint
-
-    @property
-    def reference(self) -> str:
-        """``name:version``, which does not depend on aliases."""
-        return f"{self.resolved.model_name}:{self.resolved.version_number}"
 
 
 class BatchProcessor:
@@ -212,7 +195,7 @@ class BatchProcessor:
         if not self._save_progress(outputs):
             raise BatchStopped
         self._check_storage_quota()
-        resolve_model_cached(self._batch.tenant, self._model.reference)
+        resolve_model_cached(self._batch.tenant, self._model.version_reference)
 
     def _check_storage_quota(self) -> None:
         """Once per QUOTA_CHECK_INTERVAL_S: raise ``quota_exceeded`` if the output is too large."""

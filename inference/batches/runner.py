@@ -12,17 +12,11 @@ from uuid import UUID
 
 from django.conf import settings
 
-from inference.batches.endpoints import endpoint_of
+from inference.batches.batch_model import BatchModel, check_first_line
 from inference.batches.jsonl import OUTPUT_KINDS, output_path, read_lines
-from inference.batches.line_formats import (
-    CustomIds,
-    InputLineFormat,
-    RequestLineFormat,
-    errors_at_line,
-    model_of_request,
-)
-from inference.batches.models import COMPLETIONS, INFER, MAX_LINES, RETENTION, Batch, BatchFormat
-from inference.batches.processor import BatchModel, BatchPaused, BatchProcessor, BatchStopped
+from inference.batches.line_formats import CustomIds
+from inference.batches.models import MAX_LINES, RETENTION, Batch, BatchFormat
+from inference.batches.processor import BatchPaused, BatchProcessor, BatchStopped
 from inference.batches.services.lifecycle import (
     batch_attach_file,
     batch_complete,
@@ -92,7 +86,7 @@ def _process(batch: Batch, time_slice_s: float) -> None:
     source = _verified_input(batch)
     if batch.total_lines is None:
         _count_lines(batch, source)
-    model = _resolve_model(batch, source)
+    model = _model_of(batch, source)
     client = InferClient(settings.REDIS_URL, capacity=BACKGROUND_CAPACITY, background=True)
     try:
         BatchProcessor(batch, model, client, time.monotonic() + time_slice_s).run(source)
@@ -127,25 +121,16 @@ def _count_lines(batch: Batch, source: Path) -> None:
     batch_save_progress(batch=batch, total_lines=total)
 
 
-def _resolve_model(batch: Batch, source: Path) -> BatchModel:
-    """The version that answers, and the format of the lines. Raises HmiError if none is ready, or if it does
-    not answer requests to the batch's endpoint."""
-    tenant = batch.tenant
-    if batch.line_format == BatchFormat.INPUTS:
-        resolved = resolve_model(tenant, f"{batch.model_name}:{batch.version_number}")
-        endpoint = endpoint_of(COMPLETIONS if resolved.is_generative else INFER)
-        return BatchModel(resolved, InputLineFormat(resolved), endpoint)
-    endpoint = endpoint_of(batch.endpoint)
-    if batch.version_number is None:
-        with source.open("rb") as stream:
-            first = next(read_lines(stream))
-        with errors_at_line(first):
-            model = model_of_request(first)
-            resolved = endpoint.check_model(resolve_model(tenant, model))
-        batch_set_model(batch=batch, model=model, resolved=resolved)
-    resolved = resolve_model(tenant, f"{batch.model_name}:{batch.version_number}")
-    line_format = RequestLineFormat(resolved, endpoint=endpoint, url=batch.endpoint, reference=batch.model)
-    return BatchModel(resolved, line_format, endpoint)
+def _model_of(batch: Batch, source: Path) -> BatchModel:
+    """What answers the batch. Raises HmiError if it is not ready."""
+    if batch.version_number is None:  # created before the first line was checked at once
+        with source.open("rb") as lines:
+            first = check_first_line(
+                lines, tenant=batch.tenant, line_format=batch.line_format, endpoint=batch.endpoint
+            )
+        batch_set_model(batch=batch, model=first.reference, resolved=first.resolved)
+    resolved = resolve_model(batch.tenant, f"{batch.model_name}:{batch.version_number}")
+    return BatchModel.of(batch.model, resolved, line_format=batch.line_format, endpoint=batch.endpoint)
 
 
 def _store_outputs(batch: Batch) -> None:

@@ -1,7 +1,10 @@
 """Reads of batches. Each names the tenant whose rows it returns."""
 
+import json
 from collections.abc import Iterator
-from typing import IO, Final
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, Any, Final
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -11,7 +14,7 @@ from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import TakeoutPart
 from tenants.datasets.models import File
-from tenants.datasets.storage import stored_path
+from tenants.datasets.storage import stored_open
 from versiontree.transfer.takeout.tenant_parts import table_part
 
 TAKEOUT_COLUMNS: Final = (
@@ -54,11 +57,31 @@ def batch_file_open(batch: Batch, kind: str) -> tuple[IO[bytes], str]:
     if file is None:
         reason = "The batch has not ended yet." if batch.is_active else "The batch has none."
         raise HmiError(ErrorCode.NOT_FOUND, f"There are no {kind}. {reason}", param="batch_id")
-    try:
-        return stored_path(file.sha256).open("rb"), file.filename
-    except FileNotFoundError as error:
-        message = "The file is missing on this server. Contact an administrator."
-        raise HmiError(ErrorCode.CORRUPT_ARTIFACT, message) from error
+    return stored_open(file.sha256), file.filename
+
+
+@dataclass(frozen=True, slots=True)
+class FailedLine:
+    """A line of a batch without an answer: its number, the sender's id of it if there is one, and why."""
+
+    number: int | None
+    custom_id: str | None
+    reason: str
+
+
+def batch_first_failures(batch: Batch, limit: int = 5) -> list[FailedLine]:
+    """The first lines without an answer, once the batch has ended."""
+    if batch.errors is None:
+        return []
+    with stored_open(batch.errors.sha256) as stream:
+        return [_failed_line(json.loads(line)) for line in islice(stream, limit)]
+
+
+def _failed_line(line: dict[str, Any]) -> FailedLine:
+    """A line of the errors of either format."""
+    body = line["response"]["body"] if "response" in line else line
+    error = body.get("error") or {}
+    return FailedLine(line.get("line"), line.get("custom_id") or line.get("id"), error.get("message", ""))
 
 
 def other_batches_waiting(batch: Batch) -> bool:

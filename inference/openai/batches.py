@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from inference.batches.models import ENDPOINTS, Batch, BatchFormat, BatchState
 from inference.batches.selectors import batch_of, batches_of
-from inference.batches.services.batches import batch_cancel, batch_create
+from inference.batches.services.batches import batch_cancel, batch_create_of_requests
 from inference.openai.errors import OpenAiView, error_responses, openai_code
 from inference.openai.ids import BATCH, FILE, format_id, parse_id, unix_time
 from inference.openai.pagination import ListQuerySerializer, list_schema, paginated_list
@@ -112,10 +112,9 @@ class OpenAiBatchesView(OpenAiBatchView):
         """Create a batch."""
         data = validated_body(OpenAiBatchRequestSerializer, request)
         file_id = parse_id(FILE, data["input_file_id"], param="input_file_id")
-        batch = batch_create(
+        batch = batch_create_of_requests(
             tenant=self.tenant,
             file=file_of(self.tenant, file_id, param="input_file_id"),
-            line_format=BatchFormat.REQUESTS,
             endpoint=data["endpoint"],
             metadata=data.get("metadata"),
             actor=request_actor(request),

@@ -17,16 +17,21 @@ from inference.api.infer import HEADER_PARAMETERS, answer_headers
 from inference.api.infer_base_view import InferAPIView
 from inference.api.validation import InferCall, fit_inputs, invalid, parse_call
 from inference.batches.endpoints import EncoderEndpoint
+from inference.openai.completions import hmi_json
 from inference.openai.errors import PermissiveNegotiation, error_responses
+from inference.openai.generation_serializers import IgnoredFieldsSerializer
+from inference.openai.request_fields import known_fields, shown
 from inference.text.encodings import InferInput
-from tenants.base.api.inputs import ChoiceField, unknown_field
+from tenants.base.api.inputs import ChoiceField
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.models import RequestApi
 from versiontree.tree.resolution import ResolvedModel
 
 FLOAT, BASE64 = "float", "base64"
 ENCODINGS: Final = (FLOAT, BASE64)
-FIELDS: Final = ("model", "input", "encoding_format", "dimensions", "user")
+FIELDS: Final = ("model", "input", "encoding_format", "dimensions")
+LANGCHAIN_HINT: Final = "OpenAIEmbeddings(check_embedding_ctx_length=False)"
+"""LangChain's class counts tokens, and sends their ids, unless it is told not to."""
 
 
 class EmbeddingsRequestSerializer(serializers.Serializer[Any]):
@@ -36,7 +41,6 @@ class EmbeddingsRequestSerializer(serializers.Serializer[Any]):
     input = serializers.JSONField(help_text="A text, or a list of texts.")
     encoding_format = ChoiceField(ENCODINGS, required=False, default=FLOAT)
     dimensions = serializers.IntegerField(required=False, min_value=1)
-    user = serializers.CharField(required=False)
 
 
 class EmbeddingSerializer(serializers.Serializer[Any]):
@@ -57,14 +61,17 @@ class EmbeddingsSerializer(serializers.Serializer[Any]):
         "EmbeddingsUsage",
         {"prompt_tokens": serializers.IntegerField(), "total_tokens": serializers.IntegerField()},
     )
+    hmi = IgnoredFieldsSerializer(required=False)
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
-    """How the vectors are formatted: the encoding, and how many dimensions are kept."""
+    """How the vectors are formatted: the encoding, and how many dimensions are kept. ignored: the fields of
+    the request that the answer lists."""
 
     encoding: str
     dimensions: int | None
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +128,7 @@ def parse_embeddings_request(body: object) -> EmbeddingsRequest:
     `invalid_encoding`, `too_many_inputs`."""
     if not isinstance(body, Mapping):
         raise invalid(None, 'The body must be a JSON object: {"model": "...", "input": ["..."]}.')
-    for name in body:
-        if name not in FIELDS:
-            raise unknown_field(str(name), FIELDS)
+    _, ignored = known_fields(body, FIELDS)
     for name in ("model", "input"):
         if body.get(name) is None:
             raise HmiError(ErrorCode.MISSING_FIELD, f"The field {name!r} is missing.", param=name)
@@ -133,14 +138,14 @@ def parse_embeddings_request(body: object) -> EmbeddingsRequest:
     dimensions = body.get("dimensions")
     if dimensions is not None and (type(dimensions) is not int or dimensions < 1):
         raise invalid("dimensions", "This is a whole number above 0.")
-    options = EmbeddingOptions(encoding or FLOAT, dimensions)
+    options = EmbeddingOptions(encoding or FLOAT, dimensions, shown(ignored))
     return EmbeddingsRequest(_call(body["model"], body["input"]), options)
 
 
 def _call(model: object, value: object) -> InferCall:
     texts = value if isinstance(value, list) else [value]
     if texts and all(isinstance(part, int | list) and not isinstance(part, bool) for part in texts):
-        raise invalid("input", "Token ids are not supported. Send text.")
+        raise invalid("input", f"Token ids are not supported. Send text; in LangChain: {LANGCHAIN_HINT}.")
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise invalid(f"input[{index}]", f"Input {index} is not a string.")
@@ -163,7 +168,7 @@ def _embeddings_json(
         }
         for index, vector in enumerate(vectors)
     ]
-    return {"object": "list", "data": data, "model": model}
+    return {"object": "list", "data": data, "model": model, **hmi_json(options.ignored)}
 
 
 def _truncate(vector: str, dimensions: int | None) -> str:

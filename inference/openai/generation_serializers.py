@@ -31,8 +31,10 @@ class GenerationRequestSerializer(serializers.Serializer[Any]):
     model = serializers.CharField(help_text="A generative model.")
     max_tokens = serializers.IntegerField(required=False, min_value=1, help_text="Of each choice.")
     temperature = serializers.FloatField(required=False, min_value=0, max_value=2, default=1)
-    top_p = serializers.FloatField(required=False, max_value=1, default=1)
-    top_k = serializers.IntegerField(required=False, min_value=0, default=0, help_text="0: no bound.")
+    top_p = serializers.FloatField(
+        required=False, min_value=0, max_value=1, default=1, help_text="0: the likeliest token."
+    )
+    top_k = serializers.IntegerField(required=False, min_value=-1, default=0, help_text="0 or -1: no bound.")
     min_p = serializers.FloatField(required=False, min_value=0, max_value=1, default=0)
     repetition_penalty = serializers.FloatField(required=False, default=1)
     presence_penalty = serializers.FloatField(required=False, min_value=-2, max_value=2, default=0)
@@ -61,6 +63,9 @@ class ChatCompletionRequestSerializer(GenerationRequestSerializer):
     )
     logprobs = serializers.BooleanField(required=False, default=False)
     top_logprobs = serializers.IntegerField(required=False, min_value=0, max_value=MAX_LOGPROBS)
+    chat_template_kwargs = serializers.DictField(
+        required=False, help_text="Values for variables of the root's chat template."
+    )
 
 
 class CompletionRequestSerializer(GenerationRequestSerializer):
@@ -78,6 +83,14 @@ class CompletionUsageSerializer(serializers.Serializer[Any]):
     total_tokens = serializers.IntegerField()
 
 
+class IgnoredFieldsSerializer(serializers.Serializer[Any]):
+    """What an answer has besides OpenAI's fields."""
+
+    ignored = serializers.ListField(
+        child=serializers.CharField(), help_text="Fields of the request that were ignored."
+    )
+
+
 class CompletionBaseSerializer(serializers.Serializer[Any]):
     """Fields of chat and text completions."""
 
@@ -86,6 +99,7 @@ class CompletionBaseSerializer(serializers.Serializer[Any]):
     model = serializers.CharField(help_text="The version that answered: `tenant/model:version`.")
     system_fingerprint = serializers.CharField(help_text="A fingerprint of the version.")
     usage = CompletionUsageSerializer()
+    hmi = IgnoredFieldsSerializer(required=False)
 
 
 class AssistantMessageSerializer(serializers.Serializer[Any]):

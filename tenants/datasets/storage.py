@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from django.conf import settings
 
@@ -96,6 +96,15 @@ def upload_store() -> UploadStore:
 def stored_path(sha256: str) -> Path:
     """The path of the stored file with this checksum."""
     return upload_store().path(sha256)
+
+
+def stored_open(sha256: str) -> IO[bytes]:
+    """The open file with this checksum. Raises ``corrupt_artifact`` if it is gone."""
+    try:
+        return stored_path(sha256).open("rb")
+    except FileNotFoundError as error:
+        message = "The file is missing on this server. Contact an administrator."
+        raise HmiError(ErrorCode.CORRUPT_ARTIFACT, message) from error
 
 
 def write_stream(stream: Readable, target: Path, *, name: str, limit: int) -> FileDigest:

@@ -4,12 +4,14 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
 
+from inference.batches.batch_model import check_first_line
 from inference.batches.models import ACTIVE_BATCHES, RETENTION, Batch, BatchFormat, BatchState
 from inference.batches.services.lifecycle import active_batch, batch_dispatch, batches_end
 from tenants.accounts.models import ApiKey, Tenant
@@ -19,7 +21,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File, FilePurpose, Upload
 from tenants.datasets.services.files import file_create, file_delete
 from tenants.datasets.services.uploads import upload_stored_file, uploads_consume
-from tenants.datasets.storage import Readable
+from tenants.datasets.storage import Readable, stored_open
 from tenants.usage.services.quotas import quota_lock
 from versiontree.tree.resolution import resolve_model
 
@@ -38,15 +40,13 @@ def batch_create(
     endpoint: str = "",
     metadata: Mapping[str, Any] | None = None,
 ) -> Batch:
-    """Create a batch from a file, and dispatch it. The lines of ``requests`` say which model they are for.
+    """Create a batch from a file whose first line was checked, and dispatch it.
 
     An alias is resolved now. Raises ``not_found`` and ``model_not_ready``, ``invalid_field`` for a file of
     another purpose, ``quota_exceeded`` while MAX_ACTIVE_BATCHES are active.
     """
-    if file.purpose != FilePurpose.BATCH:
-        message = f"This file has the purpose {file.purpose}. A batch needs a file with the purpose batch."
-        raise HmiError(ErrorCode.INVALID_FIELD, message, param="file")
-    resolved = resolve_model(tenant, model) if line_format == BatchFormat.INPUTS else None
+    _check_purpose(file)
+    resolved = resolve_model(tenant, model) if model else None
     now = timezone.now()
     batch = Batch(
         tenant=tenant,
@@ -72,16 +72,44 @@ def batch_create(
     return batch
 
 
+def batch_create_of_requests(
+    *, tenant: Tenant, file: File, endpoint: str, metadata: Mapping[str, Any] | None, actor: Actor
+) -> Batch:
+    """Create a batch from a file of requests to an endpoint, for the model that the first one names.
+
+    Raises what `check_first_line` and `batch_create` raise.
+    """
+    _check_purpose(file)
+    with stored_open(file.sha256) as lines:
+        model = check_first_line(
+            lines, tenant=tenant, line_format=BatchFormat.REQUESTS, endpoint=endpoint
+        ).reference
+    return batch_create(
+        tenant=tenant,
+        file=file,
+        actor=actor,
+        model=model,
+        line_format=BatchFormat.REQUESTS,
+        endpoint=endpoint,
+        metadata=metadata,
+    )
+
+
 def batch_submit(
     *, tenant: Tenant, model: str, filename: str, stream: Readable | Upload, actor: Actor
 ) -> Batch:
     """Store a stream or a complete upload as a file, and create a batch of it.
 
-    Raises what ``file_create`` and ``batch_create`` raise; then nothing is stored, and an upload stays.
+    Raises what ``file_create``, `check_first_line` and ``batch_create`` raise; then nothing is stored, and an
+    upload stays.
     """
     resolve_model(tenant, model)  # before so much is read
     upload = stream if isinstance(stream, Upload) else None
     created: list[Batch] = []
+
+    def check(path: Path) -> None:
+        with path.open("rb") as lines:
+            check_first_line(lines, tenant=tenant, line_format=BatchFormat.INPUTS, model=model)
 
     def on_stored(file: File) -> None:
         if upload is not None:
@@ -96,6 +124,7 @@ def batch_submit(
         actor=actor,
         expires_after=RETENTION,
         released_bytes=upload.size_bytes if upload else 0,
+        check=check,
         on_stored=on_stored,
     )
     return created[0]
@@ -161,6 +190,12 @@ def batch_lock(*, batch: Batch) -> Batch | None:
 
 def _file_ids(batch: Batch | None) -> set[UUID]:
     return {key for key in (batch.input_id, batch.results_id, batch.errors_id) if key} if batch else set()
+
+
+def _check_purpose(file: File) -> None:
+    if file.purpose != FilePurpose.BATCH:
+        message = f"This file has the purpose {file.purpose}. A batch needs a file with the purpose batch."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="file")
 
 
 def _check_active_count(tenant: Tenant) -> None:

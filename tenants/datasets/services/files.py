@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 from django.db import transaction
@@ -36,12 +37,14 @@ def file_create(
     actor: Actor,
     expires_after: timedelta | None = None,
     released_bytes: int = 0,
+    check: Callable[[Path], object] = lambda _: None,
     on_stored: Callable[[File], object] = lambda _: None,
 ) -> File:
     """Store a stream, or a copy of a file that is already on disk.
 
-    ``expires_after`` is None for never. ``on_stored`` is called in the transaction that
-    stores it, and releases ``released_bytes`` of the storage quota.
+    ``expires_after`` is None for never. ``check`` is called with its path before the transaction that stores
+    it, and may raise. ``on_stored`` is called in that transaction, and releases ``released_bytes`` of the
+    storage quota.
 
     Raises ``empty_file``, ``file_too_large``, ``quota_exceeded``, ``out_of_disk``, ``corrupt_artifact``. Then
     neither row nor file remains. Must not be called in a transaction.
@@ -52,6 +55,7 @@ def file_create(
         digest = FileDigest(received["sha256"], received["size_bytes"])
         if not digest.size:
             raise file_error(ErrorCode.EMPTY_FILE, "the file is empty.", file=name)
+        check(source.path)
         with store_files({source.path: digest}):
             quota_lock(tenant=tenant)
             if purpose != FilePurpose.BATCH_OUTPUT:  # results of a batch are never lost to this limit
