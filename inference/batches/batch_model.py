@@ -16,7 +16,6 @@ from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.resolution import ResolvedModel, resolve_model
 
-
 FAULTS_OF_ONE_TEXT: Final = frozenset(
     {ErrorCode.EMPTY_TEXT, ErrorCode.INVALID_ENCODING, ErrorCode.BODY_TOO_LARGE}
 )

@@ -1,0 +1,480 @@
+"""What clients of the OpenAI API, chat templates of published checkpoints and files of batches bring along."""
+
+import io
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from rest_framework.test import APIClient
+from transformers.utils.chat_template_utils import render_jinja_template
+
+from inference.batches.models import Batch
+from inference.batches.runner import batch_run
+from inference.errors import HplmError
+from inference.generation.requests import FinishReason, TokenEvent
+from inference.openai.choices import Choice, Delta
+from inference.openai.completions import CHAT, TEXT, ChunkStream, Heading
+from inference.openai.embeddings import EmbeddingsEndpoint, parse_embeddings_request
+from inference.openai.generation_requests import ChatCall
+from inference.openai.request_fields import IGNORED
+from inference.text.chat_template import ChatMessage, ChatTemplate
+from inference.text.detokenizer import Detokenizer
+from inference.text.prompts import PromptTokenizer
+from tenants.base.errors import HmiError
+from tests.integration.inference.generation.conftest import Served, tokens_of
+from tests.integration.inference.generation.conftest import default_scope as default_scope
+from tests.integration.inference.generation.conftest import program as program
+from tests.integration.inference.generation.conftest import served as served
+from tests.integration.inference.generation.conftest import worker as worker
+from tests.integration.inference.generation.scripted_worker import ScriptedWorker
+from tests.unit.tiny_decoder import EOS, byte_tokenizer, tiny_decoder_folder
+from versiontree.tree.models import RootKind
+from versiontree.tree.services.roots import root_register
+
+HEADING = Heading("c1", 1_767_225_600, "acme/poet:3", "d" * 64)
+DETOKENIZER = Detokenizer(byte_tokenizer())
+QUESTION = [{"role": "user", "content": "Hello"}]
+COMPLETION = {"model": "acme/writer", "prompt": "one", "max_tokens": 30}
+TURN = {"model": "acme/writer", "messages": QUESTION, "max_tokens": 30}
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+
+
+def events_of(tokens: list[int], *alternatives: tuple[int, float]) -> list[TokenEvent]:
+    """The events of a completion that ends with its last token."""
+    events = [
+        TokenEvent(request_id="r", index=index, token=token, logprob=-0.5, alternatives=alternatives)
+        for index, token in enumerate(tokens)
+    ]
+    return [*events, TokenEvent(request_id="r", index=len(tokens), finish_reason=FinishReason.LENGTH)]
+
+
+def streamed(events: list[TokenEvent], **options: Any) -> tuple[str, dict[str, list[Any]]]:
+    """The text and the log probabilities of a stream of these events, one event a chunk."""
+    choice, stream, text = Choice(0, DETOKENIZER, **options), ChunkStream(TEXT, HEADING), ""
+    found: dict[str, list[Any]] = {}
+    for event in events:
+        for line in stream.chunk(choice.accept([event])).decode().splitlines():
+            (part,) = json.loads(line.removeprefix("data: "))["choices"] if line else ({"text": ""},)
+            text += part["text"]
+            for name, values in (part.get("logprobs") or {}).items():
+                found.setdefault(name, []).extend(values)
+    return text, found
+
+
+# Streams
+
+
+@pytest.mark.parametrize("sign", "\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+@pytest.mark.parametrize("style", [CHAT, TEXT])
+def test_an_event_is_one_line_for_clients_that_end_lines_as_python_does(sign: str, style: Any) -> None:
+    sent = ChunkStream(style, HEADING).chunk(Delta(0, f"a{sign}b é"))
+    (line,) = [line for line in sent.decode().splitlines() if line]
+    (choice,) = json.loads(line.removeprefix("data: "))["choices"]
+    assert (choice.get("text") or choice["delta"]["content"]) == f"a{sign}b é"
+
+
+# Log probabilities
+
+
+def test_a_part_of_a_character_has_its_bytes_as_its_name_and_offsets_count_characters(
+    program: APIClient, worker: ScriptedWorker
+) -> None:
+    text = "aé😀 the!"
+    worker.says(*tokens_of(text))
+    (choice,) = program.post("/v1/completions", {**COMPLETION, "logprobs": 1}, format="json").json()[
+        "choices"
+    ]
+    found = choice["logprobs"]
+    assert choice["text"] == text
+    emoji = [f"bytes:\\x{byte:02x}" for byte in "😀".encode()]
+    assert found["tokens"] == ["a", "bytes:\\xc3", "bytes:\\xa9", *emoji, " the", "!"]
+    assert found["text_offset"] == [0, 1, 1, 2, 2, 2, 2, 3, 7]
+    assert [list(each) for each in found["top_logprobs"]] == [[name] for name in found["tokens"]]
+
+
+def test_each_alternative_that_was_asked_for_is_there_once() -> None:
+    lead = [tokens_of(sign)[0] for sign in ("é", "€", "😀")]
+    unknown = [(10_000 + at, -5.0 - at) for at in range(3)]  # a checkpoint may have more rows than tokens
+    asked = [(token, -1.0 - at) for at, token in enumerate([*lead, *tokens_of("x")])] + unknown
+    _, found = streamed(events_of(tokens_of("a"), *asked))
+    (top,) = found["top_logprobs"]
+    assert len(top) == len(asked)
+    assert list(top.values()) == [logprob for _, logprob in asked]
+    assert list(top)[:4] == ["bytes:\\xc3", "bytes:\\xe2", "bytes:\\xf0", "x"]
+
+
+@pytest.mark.parametrize("stop", [None, "END", "é"])
+@pytest.mark.parametrize("text", ["yes. END é", "é😀é", "E EN END", "none"])
+def test_the_tokens_of_a_stream_are_those_of_its_text(text: str, stop: str | None) -> None:
+    given, found = streamed(events_of(tokens_of(text)), stop_strings=[stop] if stop else [])
+    assert given == (text.split(stop)[0] if stop else text)
+    names = found.get("tokens", [])
+    parts = [
+        name.removeprefix("bytes:").encode().decode("unicode_escape").encode("latin-1") for name in names
+    ]
+    assert b"".join(parts) == given.encode()
+    whole = [
+        (name, at) for name, at in zip(names, found.get("text_offset", []), strict=True) if at < len(given)
+    ]
+    assert len(whole) == len(names)
+    assert all(given.startswith(name, at) for name, at in whole if not name.startswith("bytes:"))
+
+
+def test_broken_characters_move_no_offset() -> None:
+    lead, rest = tokens_of("é")
+    given, found = streamed(events_of([lead, *tokens_of("a"), rest, lead, lead, *tokens_of("b")]))
+    assert given == "\ufffda\ufffd\ufffd\ufffdb"
+    assert found["text_offset"] == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("path", ["completions", "chat/completions"])
+def test_tokens_of_a_stop_string_are_cut_with_the_text(
+    program: APIClient, worker: ScriptedWorker, path: str
+) -> None:
+    worker.says(*tokens_of("yes. END more"), EOS)
+    body = COMPLETION | {"logprobs": 2} if path == "completions" else TURN | {"logprobs": True}
+    (choice,) = program.post(f"/v1/{path}", {**body, "stop": ["END"]}, format="json").json()["choices"]
+    found = choice["logprobs"]
+    tokens = found["tokens"] if "tokens" in found else [each["token"] for each in found["content"]]
+    assert "".join(tokens) == "yes. "
+    worker.says(*tokens_of("yes"), EOS)
+    (choice,) = program.post(f"/v1/{path}", body, format="json").json()["choices"]
+    assert (choice.get("text") or choice["message"]["content"]) == "yes"
+    assert len(choice["logprobs"].get("tokens") or choice["logprobs"]["content"]) == 3
+
+
+# Fields
+
+
+def test_fields_of_other_servers_are_ignored_and_listed(program: APIClient, worker: ScriptedWorker) -> None:
+    worker.says(*tokens_of("yes"))
+    others = {"input_type": "query", "prompt_cache_key": "k", "keep_alive": "5m", "priority": 1, "user": "u"}
+    messages = [
+        {"role": "user", "content": "Hello", "id": "msg_1", "createdAt": "2026-07-01", "parts": []},
+        {"role": "assistant", "content": "Yes", "id": 7, "reasoning_content": "hm", "annotations": None},
+        {"role": "user", "content": [{"type": "text", "text": "So?", "cache_control": {}}]},
+    ]
+    body = {**TURN, **others, "messages": messages, "chat_template_kwargs": {"enable_thinking": False}}
+    body |= {"top_k": -1, "top_p": 0, "metadata": None}
+    told = program.post("/v1/chat/completions", body, format="json")
+    assert told.status_code == 200, told.content
+    assert set(told.json()["hmi"]["ignored"]) == {
+        *others, "chat_template_kwargs", "top_k", "top_p",
+        "messages[].id", "messages[].createdAt", "messages[].parts", "messages[].reasoning_content",
+    }  # fmt: skip
+    (received,) = worker.received
+    assert received.generate is not None
+    assert (received.generate.top_k, received.generate.temperature) == (0, 0.0), "the likeliest token"
+    assert "hmi" not in program.post("/v1/chat/completions", TURN, format="json").json()
+
+
+def test_every_ignored_field_is_ignored_by_every_endpoint(program: APIClient, worker: ScriptedWorker) -> None:
+    worker.says(*tokens_of("yes"))
+    others = dict.fromkeys(IGNORED - {"chat_template_kwargs"}, "x")
+    told = program.post("/v1/completions", {**COMPLETION, **others}, format="json")
+    assert set(told.json()["hmi"]["ignored"]) == set(others)
+    request = parse_embeddings_request({"model": "m", "input": "a", **others})
+    body = EmbeddingsEndpoint().response_body([], "m", request.options)
+    assert set(body["hmi"]["ignored"]) == set(others)
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"min_tokens": 5}, "min_tokens"),
+        ({"ignore_eos": True}, "ignore_eos"),
+        ({"guided_json": {}}, "guided_json"),
+        ({"structured_outputs": {"choice": ["a"]}}, "structured_outputs"),
+        ({"stop_token_ids": [1]}, "stop_token_ids"),
+        ({"add_generation_prompt": False}, "add_generation_prompt"),
+        ({"continue_final_message": True}, "continue_final_message"),
+        ({"options": {"num_predict": 3}}, "options"),
+        ({"n_predict": 3}, "n_predict"),
+        ({"reasoning": {"effort": "high"}}, "reasoning"),
+        ({"chat_template": "{{ 1 }}"}, "chat_template"),
+        ({"chat_template_kwargs": {"tools": [{}]}}, "tools"),
+        ({"chat_template_kwargs": {"x": {"a": 1}}}, "chat_template_kwargs"),
+        ({"messages": [{**QUESTION[0], "prefix": True}]}, "messages[0]"),
+        ({"messages": [{**QUESTION[0], "images": ["aGk="]}]}, "messages[0]"),
+        ({"temprature": 1}, "temprature"),
+        ({"top_k": -2}, "top_k"),
+        ({"top_p": -0.5}, "top_p"),
+    ],
+)
+def test_fields_that_could_change_an_answer_are_refused_by_name(more: dict[str, Any], param: str) -> None:
+    with pytest.raises(HmiError) as refused:
+        ChatCall.parse({**TURN, **more})
+    assert refused.value.param == param
+    assert refused.value.code in ("unsupported_parameter", "invalid_field")
+
+
+def test_values_that_ask_for_nothing_are_accepted() -> None:
+    nothing = {
+        "min_tokens": 0,
+        "skip_special_tokens": True,
+        "length_penalty": 1.0,
+        "tools": [],
+        "top_logprobs": 0,
+    }
+    assert not ChatCall.parse({**TURN, **nothing, "logprobs": False}).ignored
+
+
+def test_values_for_the_chat_template_reach_it_and_pretend_nothing() -> None:
+    template = ChatTemplate(
+        "{{ messages[0].content }}{% if enable_thinking is defined and not enable_thinking %}|no{% endif %}"
+        "{{ note }}"
+    )
+    tokenizer = byte_tokenizer()
+    prompts = PromptTokenizer(tokenizer, template)
+    assert prompts.template_variables == {"enable_thinking", "note"}
+    values = {"enable_thinking": False, "note": "<bos>", "other": 1, "messages": []}
+    written = prompts.render_chat([ChatMessage("user", "Hi")], now=NOW, values=values)
+    assert written == "Hi|no<\u200bbos>"
+
+
+@pytest.mark.parametrize("prompt", [" ", "\n\n", "\t", "\u00a0"])
+def test_white_space_alone_is_a_prompt(program: APIClient, worker: ScriptedWorker, prompt: str) -> None:
+    worker.says(*tokens_of("yes"))
+    told = program.post("/v1/completions", {**COMPLETION, "prompt": prompt}, format="json")
+    assert (told.status_code, told.json()["usage"]["prompt_tokens"]) == (200, len(tokens_of(prompt)))
+    empty = program.post("/v1/completions", {**COMPLETION, "prompt": ""}, format="json")
+    assert (empty.status_code, empty.json()["error"]["code"]) == (400, "empty_text")
+
+
+@pytest.mark.parametrize("tokens", [[1, 2], [[1, 2], [3]]])
+def test_token_ids_for_embeddings_name_what_to_set_in_langchain(
+    program: APIClient, tokens: list[Any]
+) -> None:
+    body = {"model": "mood", "input": tokens, "encoding_format": "base64"}
+    refused = program.post("/v1/embeddings", body, format="json")
+    assert refused.status_code == 400
+    assert "check_embedding_ctx_length=False" in refused.json()["error"]["message"]
+
+
+# Chat templates
+
+TEMPLATES = [
+    "{{ {'b': [1, {'c': 'é<'}], 'a': none} | tojson(indent=2) }}",
+    "{{ {'b': [1, {'c': 'é<'}], 'a': none} | tojson(ensure_ascii=True, sort_keys=True, separators=(',', ':')) }}",
+    "{{ {'b': [1, 2]} | tojson(true, '\t', (', ', ' = '), true) }}{{ {} | tojson(indent=4) }}",
+    "{{ [1, 2, 3] | batch(2, 'x') | list }}{{ [1, 2, 3] | slice(2) | list }}{{ 'a' | center(9) }}|",
+    "{{ 3.14159 | round(2) }} {{ 2.5 | round(0, 'ceil') }} {{ '%s-%05.1f' | format('a', 2) }}",
+    "{{ '%s %s' % ('x', 3) }}{{ '%(a)s' | format(a=1) }}{{ '{}-{:>4}'.format('a', 1) }}",
+    "{{ '<b>x</b>' | striptags }}{{ '<' | e }}{{ ('<' | escape) + 'a' }}{{ '<' | forceescape }}",
+    "{{ [1, 2, 3] | sum }}{{ [3, 1] | max }}{{ [3, 1] | min }}{{ [[1], [2]] | sum(start=[]) }}",
+    "{% for role, those in messages | groupby('role') %}{{ role }}{{ those | length }}{% endfor %}",
+    "{{ 'a b c d' | wordwrap(3) }}{{ 'a b' | wordcount }}{{ ('a long text ' * 9) | truncate(20) }}",
+    "{{ 'a b&' | urlencode }}{{ 'see http://x.org' | urlize }}{{ {'a': 'b'} | xmlattr }}",
+    "{{ 1234567 | filesizeformat }}{{ {'a': [1]} | pprint }}{{ 'aB'.swapcase() }}{{ '7'.zfill(3) }}",
+    "{{ 3 is gt 2 }}{{ 'a' is lower }}{{ 'x' is filter }}{{ 2 is sameas 2 }}{{ 2 is le 3 }}",
+    "{% set j = joiner(', ') %}{% for m in messages %}{{ j() }}{{ m.role }}{% endfor %}",
+    "{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{{ c.next() }}{{ c.current }}",
+    "{{ dict({'a': 1}, b=2) | tojson }}{{ namespace({'a': 1}).a }}{{ {'a': 1}.copy() }}",
+    "{% for m in messages %}{% if loop.index > 1 %}{% break %}{% endif %}{{ m.content }}{% endfor %}",
+    "{% generation %}{{ messages | map('tojson') | join }}{% endgeneration %}",
+]
+
+
+@pytest.mark.parametrize("source", TEMPLATES)
+def test_a_template_has_the_filters_that_transformers_gives_it(source: str) -> None:
+    talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]
+    written: Any = render_jinja_template([talk], chat_template=source)
+    assert ChatTemplate(source).render([ChatMessage(**each) for each in talk], now=NOW) == written[0][0]
+
+
+FAULTY = {
+    "{{ messages | nosuchfilter }}": "nosuchfilter",
+    "{{ nosuchfunction() }}": "Undefined",
+    "{{ messages[0].content.nosuch.thing }}": "nosuch",
+    "{% if messages | length > 2 %}{{ 1 / 0 }}{% endif %}": "zero",
+    "{% for m in messages %}": "endfor",
+    "{{ messages | random }}": "random",
+}
+
+
+@pytest.mark.usefixtures("db")
+@pytest.mark.parametrize("source", FAULTY)
+def test_a_root_whose_template_fails_is_refused_with_its_words(source: str, tmp_path: Path) -> None:
+    folder = tiny_decoder_folder(tmp_path / "decoder")
+    (folder / "chat_template.jinja").write_text(source)
+    with pytest.raises(HmiError, match=FAULTY[source]) as refused:
+        root_register(name="faulty", kind=RootKind.DECODER, source=str(folder), actor=None)
+    assert (refused.value.code, refused.value.param) == ("unsupported_checkpoint", "source")
+
+
+@pytest.mark.parametrize("source", ["{{ raise_exception('no system message') }}", "{{ strftime_now('%Y') }}"])
+def test_a_template_that_refuses_or_writes_a_date_is_no_fault(source: str) -> None:
+    ChatTemplate(source).check()
+
+
+@pytest.mark.parametrize("source", ["{{ 1 / 0 }}", "{{ nosuch() }}", "{{ 'a' * 10 ** 9 }}"])
+def test_a_template_that_fails_at_a_chat_is_an_error_of_the_request(source: str) -> None:
+    with pytest.raises(HplmError) as failed:
+        ChatTemplate(source).render([ChatMessage("user", "Hi")], now=NOW)
+    assert (failed.value.code, failed.value.message.split()[0]) == ("invalid_field", "messages")
+
+
+# Batches
+
+
+def request(custom_id: object, **more: Any) -> dict[str, Any]:
+    body = {"model": "acme/writer", "prompt": "one", "max_tokens": 5}
+    return {"custom_id": custom_id, "method": "POST", "url": "/v1/completions", "body": body} | more
+
+
+ODD_LINES: list[object] = [
+    None,
+    [1, 2],
+    "text",
+    request(7),
+    request(None),
+    {key: value for key, value in request("").items() if key != "custom_id"},
+    request("x" * 300),
+    request("post", method="post"),
+    request("url", url="/v1/embeddings"),
+    request("body", body="text"),
+    request("no body", body=None),
+    request("stream", body={**request("")["body"], "stream": True}),
+    request("other", body={**request("")["body"], "model": "mood"}),
+]
+
+
+def sent(program: APIClient, content: bytes, **more: str) -> Any:
+    """A batch in the product's own format."""
+    file = io.BytesIO(content)
+    file.name = "in.jsonl"
+    return program.post("/api/v1/batches", {"model": "writer", "file": file, **more}, format="multipart")
+
+
+def sent_requests(served: Served, content: bytes) -> Any:
+    """A batch of requests."""
+    client = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.full_key}")
+    file = io.BytesIO(content)
+    file.name = "in.jsonl"
+    stored = client.post("/v1/files", {"file": file, "purpose": "batch"}, format="multipart").json()
+    asked = {"input_file_id": stored["id"], "endpoint": "/v1/completions", "completion_window": "24h"}
+    return client.post("/v1/batches", asked, format="json")
+
+
+def read(client: APIClient, url: str) -> Iterator[dict[str, Any]]:
+    response: Any = client.get(url)
+    return map(json.loads, b"".join(response.streaming_content).splitlines())
+
+
+def test_each_failed_request_of_a_batch_has_its_id_or_its_line(
+    served: Served, worker: ScriptedWorker
+) -> None:
+    worker.says(*tokens_of("yes"))
+    client = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.full_key}")
+    lines = [json.dumps(request("ok-1")), "", json.dumps(request("ok-2")) + "\r"]
+    lines += [json.dumps(line) for line in ODD_LINES] + ["{not json", json.dumps(request("ok-3"))]
+    made = sent_requests(served, "\ufeff".encode() + "\n".join(lines).encode()).json()
+    batch_run(batch_id=uuid.UUID(made["id"].removeprefix("batch-")))
+    told = client.get(f"/v1/batches/{made['id']}").json()
+    odd = len(ODD_LINES) + 1
+    assert told["request_counts"] == {"total": odd + 3, "completed": 3, "failed": odd}
+    answers = read(client, f"/v1/files/{told['output_file_id']}/content")
+    assert [(each["custom_id"], each["line"]) for each in answers] == [
+        ("ok-1", 1),
+        ("ok-2", 3),
+        ("ok-3", odd + 4),
+    ]
+    failed = list(read(client, f"/v1/files/{told['error_file_id']}/content"))
+    assert [each["line"] for each in failed] == list(range(4, odd + 4))
+    ids = [line.get("custom_id") if isinstance(line, dict) else None for line in [*ODD_LINES, None]]
+    usable = [one if isinstance(one, str) and len(one) <= 200 else None for one in ids]
+    assert [each["custom_id"] for each in failed] == usable
+    params = {each["custom_id"]: each["response"]["body"]["error"]["param"] for each in failed}
+    assert (params["post"], params["url"], params["body"]) == ("method", "url", "body")
+
+
+def test_each_failed_line_of_the_products_own_format_has_its_line(
+    program: APIClient, worker: ScriptedWorker
+) -> None:
+    worker.says(*tokens_of("yes"))
+    odd = [
+        b"null",
+        b"[1]",
+        b"7",
+        b"true",
+        b'""',
+        b'{"id": 7, "prompt": "a"}',
+        b'{"prompt": 7}',
+        b"{}",
+        b"{not",
+    ]
+    content = b"\xef\xbb\xbf" + b"\n".join([b'"one"\r', b"", *odd, b'{"id": "a", "prompt": "one"}'])
+    made = sent(program, content).json()
+    batch_run(batch_id=made["id"])
+    told = program.get(f"/api/v1/batches/{made['id']}").json()
+    assert (told["lines"], told["succeeded"], told["failed"]) == (len(odd) + 2, 2, len(odd))
+    failed = read(program, f"/api/v1/batches/{made['id']}/errors")
+    assert [each["line"] for each in failed] == list(range(3, len(odd) + 3))
+
+
+WRONG_FILES = [
+    b"{not json\n" + json.dumps(request("ok")).encode(),
+    b"text,label\nIt rains,weather\n",
+    b"PK\x03\x04\x14\x00\x00\x00\n",
+    b'\xff\xfe"\x00a\x00"\x00\n\x00',
+    b'[{"prompt": "a"}]',
+    b'{"text": "a", "label": "b"}\n',
+    b"null\n",
+    b"\n \n",
+]
+
+
+@pytest.mark.parametrize("content", WRONG_FILES)
+def test_a_file_of_another_kind_is_refused_at_every_door(
+    program: APIClient, served: Served, content: bytes
+) -> None:
+    refused = sent(program, content)
+    assert refused.status_code in (400, 422)
+    told = sent_requests(served, content)
+    assert told.status_code == 400
+    for error in (refused.json()["error"], told.json()["error"]):
+        assert error["code"] == "empty_file" or error["details"]["line"] == 1
+        assert error["code"] == "empty_file" or error["message"].startswith("Line 1: ")
+    browser = Client()
+    browser.force_login(served.acme.owner)
+    file = io.BytesIO(content)
+    file.name = "in.jsonl"
+    page = browser.post("/t/acme/batches/", {"model": "writer", "file": file})
+    assert page.status_code in (200, 422)
+    assert refused.json()["error"]["message"][:20] in page.content.decode().replace("&quot;", '"')
+    assert not Batch.unscoped.exists()
+
+
+def test_a_batch_of_requests_for_a_model_that_there_is_not_is_refused(served: Served) -> None:
+    line = request("a", body={"model": "acme/nobody", "prompt": "a"})
+    refused = sent_requests(served, b"\n" + json.dumps(line).encode())
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"], error["details"]["line"]) == (404, "model_not_found", 2)
+
+
+def test_the_page_of_a_batch_says_that_lines_failed_and_why(
+    program: APIClient, served: Served, worker: ScriptedWorker
+) -> None:
+    worker.says(*tokens_of("yes"))
+    browser = Client()
+    browser.force_login(served.acme.owner)
+    lines = [b'"one"', *(b'{"id": "row-%d", "max_tokens": 1}' % at for at in range(9))]
+    made = sent(program, b"\n".join(lines)).json()
+    batch_run(batch_id=made["id"])
+    page = browser.get(f"/t/acme/batches/{made['id']}/").content.decode()
+    assert "Completed with errors" in page
+    assert page.count("<code>row-") == 5
+    assert "Line 2, <code>row-0</code>: " in page
+    assert "Completed with errors" in browser.get("/t/acme/batches/").content.decode()
+    told = program.get(f"/api/v1/batches/{made['id']}").json()
+    assert (told["state"], told["succeeded"], told["failed"]) == ("completed", 1, 9), (
+        "as `hmi batches` prints"
+    )
+    good = sent(program, b'"one"').json()
+    batch_run(batch_id=good["id"])
+    assert "Completed with errors" not in browser.get(f"/t/acme/batches/{good['id']}/").content.decode()
