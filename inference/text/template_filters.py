@@ -146,7 +146,7 @@ def _to_json(
     encoder = json.JSONEncoder(
         ensure_ascii=bool(ensure_ascii),
         indent=indent,
-        separators=None if separators is None else tuple(separators),
+        separators=None if separators is None else (separators[0], separators[1]),
         sort_keys=bool(sort_keys),
     )
     return "".join(map(charge, encoder.iterencode(value)))

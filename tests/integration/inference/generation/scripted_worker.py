@@ -67,7 +67,7 @@ class ScriptedWorker:
         consumer.follow([self._root])
         while not self._stop.is_set():
             if not self.paused.is_set():
-                for entry in consumer.read(8, 10):
+                for entry in [*consumer.read(8, 10), *consumer.read_background()]:
                     self.received.append(entry.request)
                     self._open[entry] = 0
             answered = consumer.answered()
