@@ -290,7 +290,8 @@ def test_counts_have_the_plural_of_their_word(count: int, word: str, text: str) 
 def test_kinds_of_events_are_plurals(world: World) -> None:  # noqa: F811
     for verb in ("alias.move", "batch.create", "api_key.create"):
         audit_record(verb=verb, subject="x", tenant=world.tenant, actor=world.owner)
-    labels = dict(cast("forms.ChoiceField", AuditForm(world.tenant).fields["kind"]).choices)
+    kinds = cast("forms.ChoiceField", AuditForm(world.tenant).fields["kind"])
+    labels = dict(cast("list[tuple[str, str]]", kinds.choices))
     assert [labels[kind] for kind in ("alias", "batch", "api_key")] == ["Aliases", "Batches", "API keys"]
 
 

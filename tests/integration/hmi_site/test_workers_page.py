@@ -81,7 +81,9 @@ def test_completions_and_the_cache_of_a_decoder_are_shown(staff: Client, redis: 
     decoder = DecoderStatus("smol", 3, 2, 4096, 16, 120, 30, 5000, 1, 41)
     beat(redis, decoders=(decoder,))
     facts = dict(shown(staff).facts)
-    assert facts["Completions, smol"] == "3 running, 2 waiting, 41 ended; 5,000 tokens generated, 1 preemption"
+    assert (
+        facts["Completions, smol"] == "3 running, 2 waiting, 41 ended; 5,000 tokens generated, 1 preemption"
+    )
     assert facts["Key-value cache, smol"] == "1,920 of 65,536 tokens, 480 cached"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.openai.choices import Delta, TokenLogprob
+from inference.openai.choices import Delta, ScoredToken, TokenLogprob
 from inference.openai.completions import CHAT, HEARTBEAT, TEXT, ChunkStream, Heading, Usage, response_json
 from tests.peers import peer_python
 
@@ -14,7 +14,8 @@ pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent / "peers"
 HEADING = Heading("c1", 1_767_225_600, "acme/poet:3", "d" * 64)
 USAGE = Usage(5, 7)
-LOGPROBS = (TokenLogprob("é".encode(), -0.5, (("é".encode(), -0.5), (b"\xf0", -2.0))),)
+WRITTEN = ScoredToken(1, "é".encode(), -0.5)
+LOGPROBS = (TokenLogprob(WRITTEN, (WRITTEN, ScoredToken(2, b"\xf0", -2.0))),)
 
 
 def test_it_reads_responses_and_streams() -> None:
