@@ -82,6 +82,7 @@ tenant_urlpatterns = [
     path("models/<slug:name>/edit/", models.edit, name="model_edit"),
     path("models/<slug:name>/versions/<int:number>/card/", models.card, name="model_card"),
     path("models/<slug:name>/alias/", models.move_alias, name="alias_move"),
+    path("models/<slug:name>/alias/<slug:alias>/roll-back/", models.roll_back, name="alias_roll_back"),
     path("models/<slug:name>/alias/<slug:alias>/remove/", models.remove_alias, name="alias_remove"),
     path("models/<slug:name>/canary/", models.start_canary, name="canary_start"),
     path("models/<slug:name>/canary/<slug:alias>/promote/", models.promote_canary, name="canary_promote"),

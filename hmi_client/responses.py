@@ -137,6 +137,18 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True)
+class Rollback:
+    """An alias that was rolled back: from a version, and to ``version``. ``moved`` is False if it had been
+    rolled back already, and nothing moved."""
+
+    name: str
+    version: int
+    from_version: int
+    moved: bool = True
+    moved_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AliasMove:
     """One move of an alias. ``from_version`` is None for its first."""
 

@@ -111,6 +111,13 @@ class AliasForm(RowChoiceForm):
         self.row_field("version").offer((version, f"v{version.number}") for version in ready)
 
 
+class RollbackForm(forms.Form):
+    """The number of the version to roll back from, and the reason."""
+
+    version = forms.IntegerField(min_value=1)
+    reason = forms.CharField(max_length=200)
+
+
 class VersionPolicyForm(forms.Form):
     """The policy of a version of a model."""
 

@@ -1,4 +1,4 @@
-"""Rows of versions, and which of them can be promoted or rolled back to."""
+"""Rows of versions, and which of them can be promoted."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,12 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from frontend.presenters.formatting import metric_name, metric_value
-from versiontree.tree.models import Hplm, Version
+from versiontree.tree.models import Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.versions import alias_moves_of
-
-MAX_MOVES_READ = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +68,6 @@ def parent_name(version: Version) -> str:
     if version.kind == VersionKind.DOMAIN and version.domain is not None:
         return f"{version.domain.root.name} / {version.domain.name} v{version.number}"
     return f"{version.name} v{version.number}"
-
-
-def rollback_target(hplm: Hplm, default: Version | None) -> Version | None:
-    """Return the version that was the default before this one, if it is ready. One query.
-
-    A rollback undoes the promotion before it, so versions that were rolled back do not count.
-    """
-    moves = alias_moves_of(hplm).filter(name=DEFAULT_ALIAS)[:MAX_MOVES_READ]
-    defaults: list[Version | None] = []
-    for move in reversed(moves):
-        defaults = defaults or [move.from_version]
-        if len(defaults) > 1 and defaults[-2] == move.to_version:
-            defaults.pop()
-        else:
-            defaults.append(move.to_version)
-    before = defaults[-2] if len(defaults) > 1 and defaults[-1] == default else None
-    return before if before is not None and is_ready(before) else None
 
 
 def promotable(versions: Iterable[Version]) -> list[Version]:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.lists import ModelsForm
-from frontend.forms.tree import AliasForm, CanaryForm, ModelDetailsForm, ModelUpdateForm
+from frontend.forms.tree import AliasForm, CanaryForm, ModelDetailsForm, ModelUpdateForm, RollbackForm
 from frontend.presenters.canaries import canary_trials
 from frontend.presenters.charts import line_chart
 from frontend.presenters.cloning import duplicate_url
@@ -22,7 +22,7 @@ from frontend.presenters.metrics import label_rows
 from frontend.presenters.models import branch_names, daily_requests, model_rows, usage_sum
 from frontend.presenters.sample_calls import SampleCall, sample_calls
 from frontend.presenters.version_page import exports_of, lineage_rows
-from frontend.presenters.versions import measurements, rollback_target, version_rows
+from frontend.presenters.versions import measurements, version_rows
 from frontend.shortcuts import action_result, paginate, redirect_to, render_page, run_action, submit_form
 from tenants.accounts.models import Role, Tenant
 from tenants.datasets.models import GENERATIVE_TASKS
@@ -30,13 +30,14 @@ from tenants.usage.selectors import usage_of
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.selectors.alias_history import alias_history
 from versiontree.tree.selectors.bases import base_root_kind
 from versiontree.tree.selectors.browsing import branch_summaries, hplm_counts, hplm_summaries, hplms_search
 from versiontree.tree.selectors.callable_hplms import callable_hplm
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.readiness import hplms_failing, recent_usage
 from versiontree.tree.selectors.versions import alias_moves_of, aliases_of, hplm_of, hplm_version, versions_of
-from versiontree.tree.services.aliases import alias_move, alias_remove
+from versiontree.tree.services.aliases import alias_move, alias_remove, alias_roll_back
 from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
 from versiontree.tree.services.hplms import hplm_delete, hplm_rename, hplm_set_description, hplm_update
 from versiontree.tree.services.licenses import hplm_set_license
@@ -96,7 +97,7 @@ def update(request: TenantRequest, name: str) -> HttpResponse:
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def move_alias(request: TenantRequest, name: str) -> HttpResponse:
-    """Point an alias at another version (promotion and rollback)."""
+    """Point an alias at another version."""
     model = hplm_of(request.access.tenant, name)
     form = AliasForm(model, request.POST)
     moved = submit_form(form, lambda: _move(request, model, form))
@@ -105,6 +106,33 @@ def move_alias(request: TenantRequest, name: str) -> HttpResponse:
     return redirect_to(
         request, "model", model.name, message=f"@{moved.name} now points to version {moved.version.number}."
     )
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
+def roll_back(request: TenantRequest, name: str, alias: str) -> HttpResponse:
+    """Point an alias at the version before the one that the page showed was promoted."""
+    model, form = hplm_of(request.access.tenant, name), RollbackForm(request.POST)
+    if not form.is_valid():
+        [message] = [error for errors in form.errors.values() for error in errors][:1]
+        messages.error(request, f"@{alias} was not rolled back: {message}")
+        return redirect_to(request, "model", model.name)
+    given = form.cleaned_data
+    done = action_result(
+        request,
+        lambda: alias_roll_back(
+            hplm=model,
+            name=alias,
+            from_version=given["version"],
+            reason=given["reason"],
+            actor=request.user,
+        ),
+    )
+    if done is not None:
+        was = "Rolled back" if done.moved else "Somebody had rolled it back"
+        text = f"@{alias} now points to version {done.alias.version.number}. {was} from version"
+        messages.success(request, f"{text} {done.from_version.number}.")
+    return redirect_to(request, "model", model.name)
 
 
 @require_POST
@@ -244,7 +272,7 @@ def _page(
         "chosen_part": part if part in PARTS else PARTS[0],
         "ready": bool(aliases),
         "default": default,
-        "back": rollback_target(model, default) if request.access.can_write else None,
+        "back": alias_history(model, DEFAULT_ALIAS).rollback_target if request.access.can_write else None,
         "labels": versions[0].config.get("labels", []),
         "versions": version_rows(versions),
         "page": page,

@@ -14,7 +14,7 @@ from frontend.presenters.evaluation_answers import answer_names, answered_rows
 from frontend.presenters.jobs import jobs_of_version
 from frontend.presenters.served_answers import ServedAnswers, served_answers
 from frontend.presenters.version_page import version_context
-from frontend.presenters.versions import promotable, rollback_target
+from frontend.presenters.versions import promotable
 from frontend.shortcuts import redirect_to, render_page, run_action
 from tenants.accounts.models import Role, Tenant
 from tenants.base.errors import not_found
@@ -23,6 +23,7 @@ from versiontree.tree.evaluation_answers import answers_filter
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionPolicy
+from versiontree.tree.selectors.alias_history import alias_history
 from versiontree.tree.selectors.evaluations import (
     answers_of,
     evaluation_of,
@@ -125,7 +126,7 @@ def _actions(model: Hplm, version: Version) -> dict[str, Any]:
     to if it is the default."""
     form = VersionPolicyForm(initial={"policy": version.policy})
     if any(alias.name == DEFAULT_ALIAS for alias in version.aliases.all()):
-        return {"policy_form": form, "back": rollback_target(model, version)}
+        return {"policy_form": form, "back": alias_history(model, DEFAULT_ALIAS).rollback_target}
     return {"policy_form": form, "promotable": promotable([version])}
 
 

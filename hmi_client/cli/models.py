@@ -117,12 +117,28 @@ def rollback(
     context: typer.Context,
     name: Name,
     alias: AliasName = "default",
+    from_version: Annotated[
+        int | None,
+        typer.Option("--from", min=1, help="The version to roll back from. Needed to go back a second time."),
+    ] = None,
     reason: Reason = "",
     as_json: AsJson = False,
 ) -> None:
-    """Point an alias back at its previous version."""
+    """Point an alias at the version before its current one was promoted.
+
+    If somebody has rolled it back already, nothing moves.
+    """
     with client_of(context) as client:
-        _print_alias(name, client.rollback(name, alias=alias, reason=reason), as_json)
+        done = client.rollback(name, alias=alias, from_version=from_version, reason=reason)
+    if as_json:
+        print_json(done)
+    elif done.moved:
+        print_note(f"{name}@{alias} is now version {done.version}: rolled back from version {done.from_version}.")
+    else:
+        print_note(
+            f"Nothing moved: {name}@{alias} is now version {done.version}, as it was rolled back from version "
+            f"{done.from_version} already. To go further back, add --from {done.version}."
+        )
 
 
 @canary.command("start")

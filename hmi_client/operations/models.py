@@ -2,9 +2,8 @@
 
 from typing import Literal
 
-from hmi_client.errors import Conflict
 from hmi_client.flow import ApiRequest, Flow, get, paginate, post, send, url_path
-from hmi_client.responses import Alias, AliasMove, Model, Version, from_json
+from hmi_client.responses import Alias, AliasMove, Model, Rollback, Version, from_json
 
 DEFAULT_ALIAS = "default"
 Policy = Literal["table", "full", "cascade"]
@@ -60,18 +59,17 @@ def promote(name: str, number: int, *, alias: str = DEFAULT_ALIAS, reason: str =
     return from_json(Alias, response.json())
 
 
-def rollback(name: str, *, alias: str = DEFAULT_ALIAS, reason: str = "") -> Flow[Alias]:
-    """Point an alias back at the version before its last move."""
-    response = yield from send(ApiRequest("GET", url_path("models", name, "alias-moves")))
-    moves = [from_json(AliasMove, move) for move in response.json()["results"] if move["name"] == alias]
-    if not moves or moves[0].from_version is None:
-        raise Conflict(
-            f"The alias {alias} of {name} has no earlier version.",
-            status=409,
-            code="conflict",
-            type="conflict",
-        )
-    return (yield from promote(name, moves[0].from_version, alias=alias, reason=reason or "rollback"))
+def rollback(
+    name: str, *, alias: str = DEFAULT_ALIAS, from_version: int | None = None, reason: str = ""
+) -> Flow[Rollback]:
+    """Point an alias at the version before its current one was promoted.
+
+    ``from_version`` is the number of the version to get rid of. If the alias was rolled back from it already,
+    nothing moves; if it points elsewhere, Conflict. Without it nothing moves if the last move was a rollback:
+    name the version to go further back.
+    """
+    path = url_path("models", name, "aliases", alias, "rollback")
+    return from_json(Rollback, (yield from post(path, {"from_version": from_version, "reason": reason})))
 
 
 def start_canary(name: str, number: int, *, percent: int, alias: str = DEFAULT_ALIAS) -> Flow[Alias]:

@@ -20,7 +20,7 @@ from tenants.datasets.services.datasets import dataset_upload
 from tenants.usage.services.usage import usage_record
 from tests.e2e.measures import evaluation
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree.tree_factory import jobs_in_order, roles_made
+from tests.integration.versiontree.tree_factory import jobs_in_order, not_worse, roles_made
 from tests.unit.tenants.files import jsonl
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.jobs.models import Job
@@ -134,7 +134,7 @@ def versions_finish(
 def succeed(job: Job, metrics: dict[str, Any] | None = None, *, files: ArtifactFiles) -> None:
     """End a job that was started, with what it makes."""
     made = [(role, _artifact(role, job, files)) for role in roles_made(job)]
-    job_succeed(job_id=job.pk, worker=WORKER, metrics=metrics or {}, artifacts=made)
+    job_succeed(job_id=job.pk, worker=WORKER, metrics=not_worse(job) | (metrics or {}), artifacts=made)
 
 
 @platform_scope()

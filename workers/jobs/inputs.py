@@ -18,13 +18,13 @@ def corpus_file(job: Job) -> Path:
     Raises ``not_found``, ``corrupt_artifact``.
     """
     corpus = job.params["corpus"]
-    return _upload(corpus["sha256"], f"the corpus {corpus['name']!r}")
+    return upload_file(corpus["sha256"], f"the corpus {corpus['name']!r}")
 
 
 def dataset_file(job: Job, split: str) -> Path:
     """The canonical file of one split of the job's dataset, verified as in ``corpus_file``."""
     dataset = job.params["dataset"]
-    return _upload(dataset["splits"][split], f"the {split} split of the dataset {dataset['name']!r}")
+    return upload_file(dataset["splits"][split], f"the {split} split of the dataset {dataset['name']!r}")
 
 
 def artifact_folder(store: ArtifactStore, artifact: Artifact | None) -> Path:
@@ -39,7 +39,8 @@ def job_settings(job: Job) -> dict[str, Any]:
     return {"device": settings.HMI_DEVICE, "precision": settings.HMI_DTYPE, **job.params.get("settings", {})}
 
 
-def _upload(sha256: str, what: str) -> Path:
+def upload_file(sha256: str, what: str) -> Path:
+    """The stored file with this checksum, verified as in ``corpus_file``. ``what`` names it in errors."""
     path = stored_path(sha256)
     if not path.is_file():
         raise HmiError(ErrorCode.NOT_FOUND, f"The file of {what} was deleted after the job was created.")

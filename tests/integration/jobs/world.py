@@ -19,7 +19,7 @@ from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree.tree_factory import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order, not_worse
 from tests.processes import CeleryWorker, wait_until
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_checkpoint, tiny_lower, tiny_plot, tiny_root, tiny_texts
@@ -166,7 +166,7 @@ def finish(job: Job, folders: Folders) -> None:
     claimed = job_claim(job_id=job.pk, worker="test", lease_s=30)
     assert claimed is not None
     artifacts = [(role, store().ingest(role, folder)) for role, folder in folders.items()]
-    job_succeed(job_id=job.pk, worker="test", metrics={}, artifacts=artifacts)
+    job_succeed(job_id=job.pk, worker="test", metrics=not_worse(job), artifacts=artifacts)
 
 
 def make_endless(job: Job) -> None:

@@ -22,6 +22,8 @@ from versiontree.tree.api.serializers import (
     HplmPatchSerializer,
     HplmSerializer,
     HplmUpdateSerializer,
+    RollbackRequestSerializer,
+    RollbackSerializer,
     VersionPatchSerializer,
     VersionSerializer,
 )
@@ -36,7 +38,7 @@ from versiontree.tree.selectors.versions import (
     hplms_of,
     versions_of,
 )
-from versiontree.tree.services.aliases import alias_move, alias_remove, hplm_lock
+from versiontree.tree.services.aliases import alias_move, alias_remove, alias_roll_back, hplm_lock
 from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
 from versiontree.tree.services.hplms import (
     hplm_create,
@@ -184,6 +186,20 @@ class AliasView(ConditionalView, OwnerView):
         """Delete an alias."""
         alias_remove(hplm=hplm_of(self.tenant, name), name=alias, actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class AliasRollbackView(OwnerView):
+    """Point an alias at the version before its current one was promoted."""
+
+    serializer_class = RollbackSerializer
+    queryset = Alias.unscoped.none()
+
+    @extend_schema(request=RollbackRequestSerializer, responses=RollbackSerializer)
+    def post(self, request: Request, name: str, alias: str, **_: Any) -> Response:
+        body = validated_body(RollbackRequestSerializer, request)
+        found, actor = hplm_of(self.tenant, name), request_actor(request)
+        rolled = alias_roll_back(hplm=found, name=alias, **body, actor=actor)
+        return Response(RollbackSerializer(rolled).data)
 
 
 class CanaryView(OwnerView):

@@ -21,6 +21,7 @@ from versiontree.tree.api.job_settings import (
 from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.models.hplm import MAX_CANARY_PERCENT
 from versiontree.tree.models.version import VersionPolicy
+from versiontree.tree.services.aliases import Rollback
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
 
 FREE_OBJECT = {"type": "object", "additionalProperties": True}
@@ -268,6 +269,30 @@ class AliasPutSerializer(StrictSerializer):
 
     version = serializers.IntegerField(min_value=1)
     reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=200)
+
+
+class RollbackRequestSerializer(StrictSerializer):
+    """``from_version``: the number of the version to roll back from. If the alias was rolled back from it
+    already, nothing moves; if it points elsewhere, the answer is ``conflict``."""
+
+    from_version = serializers.IntegerField(min_value=1, required=False, allow_null=True, default=None)
+    reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=200)
+
+
+class RollbackSerializer(AliasSerializer):
+    """The alias, and the number of the version that it was rolled back from. ``moved`` is false if it had been
+    rolled back already."""
+
+    from_version = serializers.IntegerField(read_only=True)
+    moved = serializers.BooleanField(read_only=True)
+
+    class Meta(AliasSerializer.Meta):
+        fields = (*AliasSerializer.Meta.fields, "from_version", "moved")
+        read_only_fields = fields
+
+    def to_representation(self, found: Rollback) -> dict[str, Any]:
+        alias = AliasSerializer(found.alias).data
+        return {**alias, "from_version": found.from_version.number, "moved": found.moved}
 
 
 class CanaryPutSerializer(StrictSerializer):

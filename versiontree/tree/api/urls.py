@@ -28,6 +28,7 @@ in_tenant = [
     path("models/<slug:name>/versions/<int:number>/evaluate", predictions.EvaluateView.as_view()),
     path("models/<slug:name>/aliases", hplms.AliasesView.as_view()),
     path("models/<slug:name>/aliases/<slug:alias>", hplms.AliasView.as_view()),
+    path("models/<slug:name>/aliases/<slug:alias>/rollback", hplms.AliasRollbackView.as_view()),
     path("models/<slug:name>/aliases/<slug:alias>/canary", hplms.CanaryView.as_view()),
     path("models/<slug:name>/aliases/<slug:alias>/canary/promote", hplms.CanaryPromoteView.as_view()),
     path("models/<slug:name>/alias-moves", hplms.AliasMovesView.as_view()),

@@ -20,6 +20,7 @@ from versiontree.tree.models import (
     Version,
     VersionArtifact,
 )
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import versions_with_tree_fields
 
@@ -158,6 +159,13 @@ def aliases_of(hplm: Hplm) -> QuerySet[Alias]:
 def alias_of(hplm: Hplm, name: str) -> Alias:
     """The alias of a model with this name, or ``not_found``."""
     return _require(aliases_of(hplm).filter(name=name).first(), "alias of this model", param="alias")
+
+
+def default_of(version: Version) -> Version | None:
+    """The version that ``default`` of the same model points at."""
+    rows = Alias.unscoped.filter(hplm=version.hplm_id, name=DEFAULT_ALIAS).select_related("version__root")
+    alias = rows.first()
+    return alias.version if alias else None
 
 
 def alias_moves_of(hplm: Hplm) -> QuerySet[AliasMove]:

@@ -1,5 +1,6 @@
 """Move and remove aliases. Promotion and rollback are moves."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import transaction
@@ -11,10 +12,12 @@ from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionState
+from versiontree.tree.selectors.alias_history import alias_history
 from versiontree.tree.services.webhook_notifications import alias_notify
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
 CANARY_FIELDS: Final = ("canary", "canary_percent", "canary_started_at")
+ROLLBACK_REASON: Final = "Rollback"
 
 
 @transaction.atomic
@@ -30,6 +33,50 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
         raise not_found("model", param="model")
     target = alias_target(hplm=locked, version=version)
     return alias_point(hplm=locked, name=name, version=target, actor=actor, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """The alias after a rollback, and the version that it was rolled back from. ``moved`` is false if somebody
+    had rolled it back already."""
+
+    alias: Alias
+    from_version: Version
+    moved: bool
+
+
+@transaction.atomic
+def alias_roll_back(
+    *, hplm: Hplm, name: str, actor: Actor, from_version: int | None = None, reason: str = ""
+) -> Rollback:
+    """Point an alias at the version before its current one was promoted.
+
+    ``from_version`` is the number of the version that the caller wants to get rid of. If the alias was rolled
+    back from it already, nothing moves; so two people in one incident go back once. Without it nothing moves
+    if the last move was a rollback. Raises ``not_found`` (deleted model, no such alias), ``conflict`` (no
+    earlier version, or the alias points elsewhere).
+    """
+    locked = hplm_lock(hplm=hplm)
+    if locked is None:
+        raise not_found("model", param="model")
+    alias = Alias.unscoped.select_related("version", "canary").filter(hplm=locked, name=name).first()
+    if alias is None:
+        raise not_found("alias of this model", param="alias")
+    history, current = alias_history(locked, name), alias.version
+    undone = history.last.from_version if history.last is not None and history.rolled_back else None
+    if undone is not None and from_version in (None, undone.number) and from_version != current.number:
+        return Rollback(alias, undone, moved=False)
+    if from_version not in (None, current.number):
+        message = f"@{name} points to version {current.number}, not to version {from_version}."
+        raise HmiError(ErrorCode.CONFLICT, message, param="from_version")
+    target = history.rollback_target
+    if target is None:
+        message = f"@{name} has no earlier version than version {current.number} to roll back to."
+        raise HmiError(ErrorCode.CONFLICT, message, param="alias")
+    moved = alias_point(
+        hplm=locked, name=name, version=target, actor=actor, reason=reason or ROLLBACK_REASON
+    )
+    return Rollback(moved, current, moved=True)
 
 
 def alias_target(*, hplm: Hplm, version: Version) -> Version:

@@ -16,10 +16,12 @@ from versiontree.jobs.hooks import JobOwner
 from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.control import RETRYABLE, job_retry
 from versiontree.jobs.services.notices import notice_create
-from versiontree.tree.models import Alias, Artifact, Hplm, RootKind, VersionArtifact
+from versiontree.tree.models import Artifact, Hplm, RootKind, VersionArtifact
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import MAIN_ROLE, REQUIRED_ROLES, Version, VersionKind, VersionState
+from versiontree.tree.promotion import promotion_decision
+from versiontree.tree.selectors.versions import default_of
 from versiontree.tree.services.aliases import alias_point, hplm_lock
 from versiontree.tree.services.evaluations import evaluation_record
 from versiontree.tree.services.garbage_collection import artifact_refs_lock
@@ -72,17 +74,21 @@ def version_finish(*, version: Version, metrics: Mapping[str, Any]) -> None:
         ready_at=timezone.now(),
     )
     if became_ready and version.hplm is not None:
+        version.metrics = dict(metrics)
         _promote(version.hplm, version)
         manifest_publish_on_commit()
 
 
 def _promote(hplm: Hplm, version: Version) -> None:
-    """Point ``default`` at the new version, unless it points at a newer one or ``auto_promote`` is off."""
-    current = Alias.unscoped.filter(hplm=hplm, name=DEFAULT_ALIAS).select_related("version").first()
-    if current is None:
-        alias_point(hplm=hplm, name=DEFAULT_ALIAS, version=version, actor=None, reason="First version")
-    elif version.config.get("auto_promote", True) and current.version.number < version.number:
-        alias_point(hplm=hplm, name=DEFAULT_ALIAS, version=version, actor=None, reason="New version")
+    """Point ``default`` at the new version if ``promotion_decision`` says so, unless it points at a newer one or
+    ``auto_promote`` is off."""
+    current = default_of(version)
+    if current is not None:
+        if not version.config.get("auto_promote", True) or current.number > version.number:
+            return
+    decision = promotion_decision(version, current)
+    if decision.moves:
+        alias_point(hplm=hplm, name=DEFAULT_ALIAS, version=version, actor=None, reason=decision.reason)
 
 
 @transaction.atomic
