@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from frontend.presenters.formatting import metric_name, metric_value
-from frontend.presenters.versions import measurements
+from frontend.presenters.formatting import metric_name, metric_on_rows
+from frontend.presenters.versions import measurements, same_test
 from tenants.accounts.models import Tenant
 from tenants.usage.models import AnswerDay
 from tenants.usage.selectors import answers_by_day
@@ -37,10 +37,10 @@ def canary_trials(tenant: Tenant, aliases: Iterable[Alias]) -> list[CanaryTrial]
 
 
 def _trial(tenant: Tenant, alias: Alias, canary: Version) -> CanaryTrial:
-    share = alias.canary_percent or 0
+    share, comparable = alias.canary_percent or 0, same_test(alias.version, canary)
     sides = zip(
-        _figures(alias.version, _answers(tenant, alias, alias.version), 100 - share),
-        _figures(canary, _answers(tenant, alias, canary), share),
+        _figures(alias.version, _answers(tenant, alias, alias.version), 100 - share, comparable),
+        _figures(canary, _answers(tenant, alias, canary), share, comparable),
         strict=True,
     )
     return CanaryTrial(
@@ -58,14 +58,16 @@ def _answers(tenant: Tenant, alias: Alias, version: Version) -> AnswerDay:
     return AnswerDay(**{name: max(0, count - before.get(name, 0)) for name, count in sums.items()})
 
 
-def _figures(version: Version, answers: AnswerDay, share: int) -> list[tuple[str, str]]:
+def _figures(version: Version, answers: AnswerDay, share: int, comparable: bool) -> list[tuple[str, str]]:
     measured = measurements(version)
-    value = measured.get("value")
+    value = measured.get("value") if comparable else None
     return [
         ("Share of the requests", f"{share}%"),
         (
             f"Test {metric_name(measured) or 'metric'}",
-            metric_value(str(measured["metric"]), value) if isinstance(value, int | float) else NONE,
+            metric_on_rows(str(measured["metric"]), value, measured.get("rows"))
+            if isinstance(value, int | float)
+            else NONE,
         ),
         ("Policy", version.get_policy_display() if version.policy else "Default"),
         ("Requests", f"{answers.requests:,}"),

@@ -6,10 +6,9 @@ from typing import Final
 
 from frontend.presenters.metrics import label_rows, measured_of
 from frontend.presenters.version_page import settings_of
-from frontend.presenters.versions import measurements, parent_name
+from frontend.presenters.versions import measurements, parent_name, same_test
 from frontend.status import style_of
 from versiontree.tree.models import Version
-from versiontree.tree.selectors.evaluations import own_test_sha256
 from versiontree.tree.selectors.versions import as_mapping
 
 MIN_VERSIONS: Final = 2
@@ -63,7 +62,7 @@ class Section:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The versions, in the given order, and what is compared. `one_model`: they are of the same model;
-    `one_test`: they were evaluated on the same test split."""
+    `one_test`: they were evaluated on the same test split; without it no metrics are set side by side."""
 
     versions: list[Version]
     sections: list[Section]
@@ -81,14 +80,14 @@ def comparison_of(versions: Sequence[Version]) -> Comparison:
     sections = [
         _section("Version", versions, _about),
         _section("Settings", versions, lambda version: dict(settings_of(version))),
-        _section("Metrics", versions, _metrics),
-        Section("F1 by label", _label_lines(versions)),
     ]
+    if one_test := same_test(*versions):
+        sections += [_section("Metrics", versions, _metrics), Section("F1 by label", _label_lines(versions))]
     return Comparison(
         versions=list(versions),
         sections=[section for section in sections if section.lines],
         one_model=len({version.hplm_id for version in versions}) == 1,
-        one_test=len({own_test_sha256(version) for version in versions}) == 1,
+        one_test=one_test,
     )
 
 

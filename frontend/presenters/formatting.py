@@ -1,12 +1,17 @@
 """Labels for keys of reports and settings, and formatting of metrics, settings and durations."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 from versiontree.tree.selectors.past_jobs import EstimateRange
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-_NOT_PERCENT = {"pearson", "spearman", "mean_absolute_error", "mean_answer_error"}
+_NOT_PERCENT = {"pearson", "spearman", "mean_absolute_error", "mean_answer_error", "loss"}
+ACCURACY: Final = "accuracy"
+FEW_ROWS: Final = 100
+"""Metrics of fewer rows are shown with counts."""
+Z_95: Final = 1.96
 METRIC_NAMES: Final = {
     "macro_f1": "macro-F1",
     "micro_f1": "micro-F1",
@@ -57,6 +62,26 @@ def metric_name(metrics: Mapping[str, Any]) -> str:
 def metric_value(name: str, value: float) -> str:
     """Format a metric: shares in percent, others as numbers."""
     return f"{value:.3f}" if name in _NOT_PERCENT else f"{value:.1%}"
+
+
+def metric_on_rows(name: str, value: float, rows: int | None) -> str:
+    """Format a metric of so many rows. Of a few rows: "6 of 6, 61 to 100 %", with Wilson's 95 % interval where
+    rows are right or wrong; otherwise "66.7% on 6 rows"."""
+    if not rows or rows >= FEW_ROWS:
+        return metric_value(name, value)
+    if name != ACCURACY:
+        return f"{metric_value(name, value)} on {rows} row{'' if rows == 1 else 's'}"
+    low, high = wilson_interval(round(value * rows), rows)
+    return f"{round(value * rows)} of {rows}, {low:.0%} to {high:.0%}".replace("%", "", 1).replace("%", " %")
+
+
+def wilson_interval(right: int, rows: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share (Wilson 1927)."""
+    share, spread = right / rows, Z_95**2 / rows
+    centre = share + spread / 2
+    half = Z_95 * math.sqrt(share * (1 - share) / rows + spread / (4 * rows))
+    low, high = ((centre + sign * half) / (1 + spread) for sign in (-1, 1))
+    return max(0.0, low), min(1.0, high)
 
 
 def time_range(span: EstimateRange) -> str:

@@ -11,12 +11,18 @@ from frontend.presenters.formatting import key_label, setting_value, time_range
 from frontend.presenters.job_charts import NOT_METRICS
 from frontend.presenters.jobs import figures
 from frontend.presenters.metrics import measured_of
+from frontend.presenters.promotions import (
+    ComparedRow,
+    PendingPromotion,
+    compared_rows,
+    pending_promotions,
+)
 from frontend.presenters.versions import is_ready, version_row
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import RootKind, Version
-from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.readiness import TimeUntilReady
-from versiontree.tree.selectors.versions import as_mapping, versions_of
+from versiontree.tree.selectors.versions import as_mapping
 from versiontree.tree.training_fields import LABELS
 from versiontree.tree.training_settings import SettingSpec, setting_specs
 
@@ -110,15 +116,15 @@ def ready_estimate(version: Version, left: TimeUntilReady | None) -> ReadyEstima
 
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
-    """A ready version of a model: its main metric, and that of the ready version before it. The figures may
-    be empty."""
+    """A ready version of a model: its main metric, which may be empty, the version before it on the same rows,
+    and whether it waits to be promoted."""
 
     name: str
     number: int
     metric_name: str
     metric: str
-    before: int | None
-    before_metric: str
+    compared: list[ComparedRow]
+    pending: list[PendingPromotion]
 
 
 def trained_model(version: Version) -> TrainedModel | None:
@@ -126,16 +132,13 @@ def trained_model(version: Version) -> TrainedModel | None:
     if version.hplm is None or not is_ready(version):
         return None
     row = version_row(version)
-    before = versions_of(version.hplm).filter(number__lt=version.number, state=VersionState.READY).first()
-    earlier = version_row(before) if before else None
-    comparable = earlier is not None and earlier.metric_name == row.metric_name
     return TrainedModel(
         version.hplm.name,
         version.number,
         row.metric_name,
         row.metric,
-        earlier.number if earlier and comparable else None,
-        earlier.metric if earlier and comparable else "",
+        compared_rows(version),
+        pending_promotions([version]),
     )
 
 

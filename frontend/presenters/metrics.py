@@ -15,7 +15,14 @@ from frontend.presenters.charts import (
     level_parts,
     line_chart,
 )
-from frontend.presenters.formatting import key_label, metric_label, metric_name, metric_value, setting_value
+from frontend.presenters.formatting import (
+    key_label,
+    metric_label,
+    metric_name,
+    metric_on_rows,
+    metric_value,
+    setting_value,
+)
 from versiontree.tree.selectors.versions import as_mapping, is_number
 
 FIGURES = (
@@ -115,7 +122,7 @@ def measured_of(metrics: Mapping[str, Any]) -> Measured | None:
     name = str(metrics["metric"])
     return Measured(
         name=metric_name(metrics),
-        value=metric_value(name, metrics["value"]),
+        value=metric_on_rows(name, metrics["value"], metrics.get("rows")),
         figures=_figures(metrics),
         labels=label_rows(metrics),
         confusion=confusion_of(metrics.get("confusion") or {}),

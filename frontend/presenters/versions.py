@@ -1,15 +1,16 @@
 """Rows of versions, and which of them can be promoted."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from frontend.presenters.formatting import metric_name, metric_value
+from frontend.presenters.formatting import metric_name, metric_on_rows
 from versiontree.tree.models import Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.selectors.evaluations import own_test_sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,21 @@ def version_row(version: Version) -> VersionRow:
     )
 
 
-def version_rows(versions: Iterable[Version]) -> list[VersionRow]:
-    """Return the rows of versions, in the given order."""
-    return [version_row(version) for version in versions]
+def version_rows(versions: Iterable[Version], *, default: Version | None = None) -> list[VersionRow]:
+    """Return the rows of versions, in the given order. Metrics of other test rows than those of `default` are
+    left out, as a table would set them side by side."""
+    rows = []
+    for version in versions:
+        row = version_row(version)
+        if default is not None and row.metric and not same_test(version, default):
+            row = replace(row, metric="", metric_name="other test rows", baseline="")
+        rows.append(row)
+    return rows
+
+
+def same_test(*versions: Version) -> bool:
+    """Return whether the metrics of versions are of the same test rows."""
+    return len({own_test_sha256(version) or version.pk for version in versions}) == 1
 
 
 def measurements(version: Version) -> Mapping[str, Any]:
@@ -92,7 +105,8 @@ def _first_job(version: Version) -> UUID | None:
 
 def _metric(measured: Mapping[str, Any], key: str) -> str:
     value = measured.get(key)
-    return metric_value(str(measured.get("metric", "")), value) if isinstance(value, int | float) else ""
+    name, rows = str(measured.get("metric", "")), measured.get("rows")
+    return metric_on_rows(name, value, rows) if isinstance(value, int | float) else ""
 
 
 def _source(config: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from frontend.presenters.evaluation_form import evaluate_form
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
 from frontend.presenters.models import branch_names, daily_requests, model_rows, usage_sum
+from frontend.presenters.promotions import pending_promotions
 from frontend.presenters.sample_calls import SampleCall, sample_calls
 from frontend.presenters.version_page import exports_of, lineage_rows
 from frontend.presenters.versions import measurements, version_rows
@@ -274,7 +275,8 @@ def _page(
         "default": default,
         "back": alias_history(model, DEFAULT_ALIAS).rollback_target if request.access.can_write else None,
         "labels": versions[0].config.get("labels", []),
-        "versions": version_rows(versions),
+        "versions": version_rows(versions, default=default),
+        "pending": pending_promotions(versions),
         "page": page,
         "comparison": comparison_of(evaluated) if evaluated else None,
         "evaluate": evaluate_form(tenant, default or versions[0]),

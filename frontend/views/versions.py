@@ -12,6 +12,7 @@ from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.tree import VersionPolicyForm
 from frontend.presenters.evaluation_answers import answer_names, answered_rows
 from frontend.presenters.jobs import jobs_of_version
+from frontend.presenters.promotions import compared_rows, pending_promotions
 from frontend.presenters.served_answers import ServedAnswers, served_answers
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import promotable
@@ -116,6 +117,8 @@ def _page(
         jobs=jobs_of_version(found) if found.tenant_id == tenant.pk else [],
         **(_actions(model, found) if model and request.access.can_write else {}),
         **(_answers(tenant, found) if model else {}),
+        pending=pending_promotions([found]),
+        compared=compared_rows(found),
         served=_served(tenant, model, found) if model else None,
         **context,
     )

@@ -67,6 +67,8 @@ def train(
         if wait:
             _follow(client, version)
             version = client.wait_for_version(version.id)
+            if not no_promote and not as_json:
+                _print_default(client, version)
     _print_version(version, as_json)
 
 
@@ -104,6 +106,17 @@ def _follow(client: Client, version: Version) -> None:
     with JobBars() if stderr.is_terminal else nullcontext(JobLines()) as shown:
         for job in client.watch_version(version.id):
             shown.update(job)
+
+
+def _print_default(client: Client, version: Version) -> None:
+    """Say so if `default` was not moved to a ready version."""
+    default = next((one for one in client.get_model(version.name).aliases if one.name == "default"), None)
+    if version.state == "ready" and default is not None and default.version < version.number:
+        print_note(
+            f"{version.name}@default stays at version {default.version}, as version {version.number} was not "
+            f"shown to be as good: see the model's page. To move it: hmi models promote {version.name} "
+            f"{version.number}"
+        )
 
 
 def _print_version(version: Version, as_json: bool) -> None:

@@ -1,15 +1,10 @@
 """Which version answers by default: moves that nobody clicked, and rollbacks."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import redis
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from tenants.base.scope import platform_scope
 from tenants.datasets.models import Dataset
@@ -18,11 +13,10 @@ from tests.integration.jobs.world import SMALL_FINE_TUNE, World, make_world
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree.tree_factory import hplm_of, jobs_in_order
 from tests.unit.tenants.files import jsonl
-from versiontree.tree.models import Alias, AliasMove, Version
+from versiontree.tree.models import Alias, Version
 from versiontree.tree.promotion import comparison_of_version, promotion_decision
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from workers.runner import run_job
-from workers.training.paired_test import p_value_worse
 
 SETTINGS = SMALL_FINE_TUNE | {"epochs": 6, "max_epochs": 6, "learning_rate": 0.02}
 ADJECTIVES = {"good": ("fine", "lovely", "bright"), "bad": ("awful", "broken", "grim")}
@@ -55,7 +49,12 @@ def scope(in_platform_scope: None) -> None:
 
 @pytest.fixture
 def world(
-    db: None, scope: None, redis_client: redis.Redis, artifact_root: Path, upload_root: Path, tmp_path: Path
+    transactional_db: None,
+    scope: None,
+    redis_client: redis.Redis,
+    artifact_root: Path,
+    upload_root: Path,
+    tmp_path: Path,
 ) -> World:
     return make_world(tmp_path)
 

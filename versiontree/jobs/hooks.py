@@ -45,6 +45,10 @@ class JobOwner(Protocol):
         """Mark a failed version as building again: a job of it is retried."""
         ...
 
+    def ready_note(self, *, version_id: int) -> str:
+        """What the owner of a ready version has to decide, in sentences. Empty if there is nothing."""
+        ...
+
     def notify(self, *, job_id: UUID | str, state: JobState) -> None:
         """Send webhooks and notices for the new state of a job."""
         ...

@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from tenants.datasets.models import Split
 from versiontree.jobs.models import JobKind
-from versiontree.tree.models import Version
-from versiontree.tree.selectors.versions import as_mapping, is_number
+from versiontree.tree.models import AliasMove, Version
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.models.version import VersionState
+from versiontree.tree.selectors.versions import as_mapping, default_of, is_number
 
 AGAINST: Final = "against"
 """The key in the metrics of an evaluation that holds the comparison with the version then current:
@@ -77,6 +79,19 @@ def promotion_decision(version: Version, current: Version | None) -> Decision:
     if found.dev.is_worse:
         return Decision(False, f"It is worse than {name} on the dev rows of {name}.")
     return Decision(True, f"New version, not worse than {name} on its dev rows")
+
+
+def promotion_pending(version: Version) -> Decision | None:
+    """Why ``default`` was not moved to a ready version, so that its owner decides. None if it was, if nobody
+    wanted it, or if a newer version is the default. Two queries."""
+    if version.hplm is None or version.state != VersionState.READY:
+        return None
+    current = default_of(version)
+    if not version.config.get("auto_promote", True) or current is None or current.number >= version.number:
+        return None
+    moves = AliasMove.unscoped.filter(hplm=version.hplm, name=DEFAULT_ALIAS, to_version=version)
+    decision = promotion_decision(version, current)
+    return None if decision.moves or moves.exists() else decision
 
 
 def comparison_of_version(version: Version) -> Comparison | None:

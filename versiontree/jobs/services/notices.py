@@ -4,7 +4,7 @@ the navigation until the list of jobs was opened."""
 import logging
 from functools import partial
 from smtplib import SMTPException
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
@@ -17,6 +17,7 @@ from django.urls import reverse
 from tenants.accounts.models import Membership, Tenant, User
 from tenants.accounts.selectors import has_verified_email
 from tenants.base.dispatch import WEBHOOKS_QUEUE, dispatch
+from versiontree.jobs.hooks import job_owner
 from versiontree.jobs.models import Job, JobState
 
 SEND_NOTICE_TASK: Final = "jobs.send_notice"
@@ -48,7 +49,13 @@ def notice_send(*, job_id: UUID) -> bool:
     if user is None or tenant is None or not _is_told(job, user, tenant):
         return False
     link = settings.HMI_SITE_URL + reverse("frontend:job", args=[tenant.slug, job.pk])
-    context = {"job": job, "tenant": tenant, "link": link, "failed": job.state == JobState.FAILED}
+    context: dict[str, Any] = {
+        "job": job,
+        "tenant": tenant,
+        "link": link,
+        "failed": job.state == JobState.FAILED,
+    }
+    context["note"] = "" if context["failed"] else job_owner().ready_note(version_id=job.version_id)
     subject = " ".join(render_to_string("jobs/email/notice_subject.txt", context).split())
     message = render_to_string("jobs/email/notice_message.txt", context)
     try:

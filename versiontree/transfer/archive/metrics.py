@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from versiontree.jobs.models import JobKind
 from versiontree.transfer.archive.layout import Node, invalid_archive
+from versiontree.tree.promotion import AGAINST
 from versiontree.tree.selectors.lineage import COMPACTS
 from versiontree.tree.selectors.versions import is_number
 
@@ -44,7 +45,7 @@ _STAGE: Final[Types] = {"unexplained": dict}
 _STAGES: Final = ("unconverted", "closed_form", "distilled", "before", "after")
 _EVALUATED: Final[Types] = {
     "metric": str, "value": FIGURE, "majority_baseline": FIGURE, "per_label": dict, "confusion": dict,
-    "class_counts": dict, "plot_hits": dict, "levels": dict, "policy": str, "cascade": dict,
+    "class_counts": dict, AGAINST: dict, "plot_hits": dict, "levels": dict, "policy": str, "cascade": dict,
     "samples": list,
 }  # fmt: skip
 
@@ -63,6 +64,16 @@ def node_check(node: Node) -> None:
         raise invalid_archive(f"The metrics of {node.name} are not those of jobs.")
     for kind, report in reports.items():
         _check_report(kind, report, f"the metrics of {node.name}")
+
+
+def imported_metrics(node: Node) -> dict[str, Any]:
+    """The metrics without the comparison with a version of the other site, whose number means another one."""
+    found = dict(node.metrics)
+    if JobKind.EVALUATE in found:
+        found[JobKind.EVALUATE] = {
+            name: value for name, value in found[JobKind.EVALUATE].items() if name != AGAINST
+        }
+    return found
 
 
 def _check_report(kind: str, report: Mapping[str, Any], of: str) -> None:

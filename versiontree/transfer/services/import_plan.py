@@ -14,6 +14,7 @@ from tenants.usage.services.quotas import quota_check_domains, quota_check_stora
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.names import MAX_NAME_LENGTH
 from versiontree.transfer.archive.layout import Contents, Node, artifact_files, kind_of_root
+from versiontree.transfer.archive.metrics import imported_metrics
 from versiontree.transfer.archive.reader import unpacked
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
@@ -137,7 +138,7 @@ def import_apply(
         artifacts_attach(
             version=version, artifacts=[(role, stored[role, digest]) for role, digest in node.digests.items()]
         )
-        version_finish(version=version, metrics=node.metrics)
+        version_finish(version=version, metrics=imported_metrics(node))
         version.refresh_from_db()
         versions[index] = version
     assert version is not None

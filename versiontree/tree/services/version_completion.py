@@ -20,7 +20,7 @@ from versiontree.tree.models import Artifact, Hplm, RootKind, VersionArtifact
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import MAIN_ROLE, REQUIRED_ROLES, Version, VersionKind, VersionState
-from versiontree.tree.promotion import promotion_decision
+from versiontree.tree.promotion import promotion_decision, promotion_pending
 from versiontree.tree.selectors.versions import default_of
 from versiontree.tree.services.aliases import alias_point, hplm_lock
 from versiontree.tree.services.evaluations import evaluation_record
@@ -136,6 +136,13 @@ class VersionJobs(JobOwner):
 
     def reopen(self, *, version_id: int) -> None:
         version_transition(version_id=version_id, from_state=VersionState.FAILED, to=VersionState.BUILDING)
+
+    def ready_note(self, *, version_id: int) -> str:
+        version = Version.unscoped.select_related("hplm").get(pk=version_id)
+        decision = promotion_pending(version)
+        if decision is None:
+            return ""
+        return f"@{DEFAULT_ALIAS} was not moved to it: {decision.reason} You can promote it all the same."
 
     def notify(self, *, job_id: UUID | str, state: JobState) -> None:
         job_notify(job_id=job_id, state=state)

@@ -1,0 +1,67 @@
+"""New versions that @default was not moved to, and both versions on the same rows."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.utils.text import capfirst
+
+from frontend.presenters.formatting import metric_label, metric_on_rows
+from versiontree.tree.models import Version
+from versiontree.tree.promotion import LOWER_IS_BETTER, Paired, comparison_of_version, promotion_pending
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """The metric of the version `number` and of an older one on the same rows, which are named with what was
+    left out of them."""
+
+    rows: str
+    metric: str
+    before: int
+    before_value: str
+    number: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPromotion:
+    """A ready version that its owner has to promote, and why."""
+
+    version: Version
+    reason: str
+    compared: list[ComparedRow]
+
+
+def pending_promotions(versions: Iterable[Version]) -> list[PendingPromotion]:
+    """Return the newest of these versions if it waits for its owner. Two queries."""
+    newest = max(versions, key=lambda version: version.number, default=None)
+    decision = newest and promotion_pending(newest)
+    if newest is None or decision is None:
+        return []
+    return [PendingPromotion(newest, decision.reason, compared_rows(newest))]
+
+
+def compared_rows(version: Version) -> list[ComparedRow]:
+    """Return what the job of a version measured beside the version that was then current."""
+    found = comparison_of_version(version)
+    if found is None:
+        return []
+    splits = (("dev", found.dev), ("test", found.test))
+    return [
+        _row(name, paired, found.version, version.number) for name, paired in splits if paired is not None
+    ]
+
+
+def _row(split: str, paired: Paired, before: int, number: int) -> ComparedRow:
+    values = (metric_on_rows(paired.metric, value, paired.rows) for value in (paired.old, paired.new))
+    before_value, value = values
+    left_out = f", without {paired.left_out:,} that v{number} was trained on" if paired.left_out else ""
+    lower = ", lower is better" if paired.metric in LOWER_IS_BETTER else ""
+    return ComparedRow(
+        rows=f"{paired.rows:,} {split} row{'' if paired.rows == 1 else 's'} of v{before}{left_out}",
+        metric=f"{capfirst(metric_label(paired.metric))}{lower}",
+        before=before,
+        before_value=before_value,
+        number=number,
+        value=value,
+    )
