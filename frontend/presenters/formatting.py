@@ -65,8 +65,8 @@ def metric_value(name: str, value: float) -> str:
 
 
 def metric_on_rows(name: str, value: float, rows: int | None) -> str:
-    """Format a metric of so many rows. Of a few rows: "6 of 6, 61 to 100 %", with Wilson's 95 % interval where
-    rows are right or wrong; otherwise "66.7% on 6 rows"."""
+    """Format a metric of so many rows. Few rows are named: "6 of 6, 61 to 100 %" with Wilson's 95 % interval
+    where rows are right or wrong, otherwise "66.7% on 6 rows"."""
     if not rows or rows >= FEW_ROWS:
         return metric_value(name, value)
     if name != ACCURACY:

@@ -116,8 +116,8 @@ def ready_estimate(version: Version, left: TimeUntilReady | None) -> ReadyEstima
 
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
-    """A ready version of a model: its main metric, which may be empty, the version before it on the same rows,
-    and whether it waits to be promoted."""
+    """A ready version of a model: its main metric, which may be empty, the version before it on the same
+    rows, and whether it waits to be promoted."""
 
     name: str
     number: int

@@ -133,11 +133,14 @@ def rollback(
     if as_json:
         print_json(done)
     elif done.moved:
-        print_note(f"{name}@{alias} is now version {done.version}: rolled back from version {done.from_version}.")
+        print_note(
+            f"{name}@{alias} is now version {done.version}. It was rolled back from version "
+            f"{done.from_version}."
+        )
     else:
         print_note(
-            f"Nothing moved: {name}@{alias} is now version {done.version}, as it was rolled back from version "
-            f"{done.from_version} already. To go further back, add --from {done.version}."
+            f"{name}@{alias} is now version {done.version}. It had been rolled back from version "
+            f"{done.from_version} already, so nothing moved. To go further back, add --from {done.version}."
         )
 
 

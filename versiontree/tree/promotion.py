@@ -12,9 +12,12 @@ from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.versions import as_mapping, default_of, is_number
 
 AGAINST: Final = "against"
-"""The key in the metrics of an evaluation that holds the comparison with the version then current:
-``{"version", "dev", "test"}``, or ``problem`` if there is none. Each split is ``{"rows", "left_out", "metric",
-"old", "new", "p_value"}``; rows that the new version was trained on are left out."""
+"""The key in the metrics of an evaluation that holds the comparison with the version that was then current:
+``{"version", "dev", "test"}``, or ``problem`` if there is none.
+
+A split is ``{"rows", "left_out", "metric", "old", "new", "p_value"}``, without rows that the new version was
+trained on: ``left_out`` counts them.
+"""
 SIGNIFICANCE: Final = 0.05
 FEWEST_ROWS: Final = 5
 """With fewer rows no difference is significant: 0.5 ** 4 > 0.05."""
@@ -23,8 +26,8 @@ LOWER_IS_BETTER: Final = frozenset({"loss", "mean_absolute_error"})
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The metric of both versions on the same rows of a split. p_value: of the new one being worse (one-sided).
-    left_out: rows that the new one was trained on."""
+    """The metric of both versions on the same rows of a split. p_value: of the new one being worse, by a
+    one-sided test. left_out: rows that the new one was trained on."""
 
     rows: int
     left_out: int
@@ -75,7 +78,8 @@ def promotion_decision(version: Version, current: Version | None) -> Decision:
     if found.problem:
         return Decision(False, found.problem)
     if found.dev is None:
-        return Decision(False, f"It was trained on all {found.left_out:,} dev rows of {name}.")
+        learned = f", as it was trained on all {found.left_out:,}" if found.left_out else ""
+        return Decision(False, f"There is no dev row of {name} to compare it on{learned}.")
     if found.dev.is_worse:
         return Decision(False, f"It is worse than {name} on the dev rows of {name}.")
     return Decision(True, f"New version, not worse than {name} on its dev rows")

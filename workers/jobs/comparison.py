@@ -28,8 +28,8 @@ Compare = Callable[[Version, Mapping[str, Path], Reporter], Mapping[str, PairedR
 def comparison(job: Job, workspace: Path, reporter: Reporter, compare: Compare) -> dict[str, Any]:
     """The job's metrics of a version that is being built while `default` points at another one; else none.
 
-    The rows are those of the dev and test split of the other version, without the texts that stand in a training
-    split of the new version or of one that it was trained further from.
+    The rows are those of the dev and test split of the other version, without the texts in a training split
+    of the new version or of one that it was trained further from.
     """
     new = job.version
     old = default_of(new)
@@ -45,7 +45,7 @@ def comparison(job: Job, workspace: Path, reporter: Reporter, compare: Compare) 
         for split in (Split.DEV, Split.TEST):
             source = upload_file(splits[split], f"the {split} split of version {old.number}")
             out = workspace / f"compare-{split}.jsonl"
-            rows, left_out = _held_out(source, learned, out, reporter)
+            rows, left_out = held_out(source, learned, out, reporter)
             found[split] = {"rows": rows, "left_out": left_out}
             if rows:
                 files[str(split)] = out
@@ -104,8 +104,8 @@ def _dataset(version: Version) -> Mapping[str, Any]:
     return found
 
 
-def _held_out(source: Path, learned: Iterable[Path], out: Path, reporter: Reporter) -> tuple[int, int]:
-    """Write the rows of `source` whose texts stand in no `learned` file, or MAX_ROWS of them. Returns how many
+def held_out(source: Path, learned: Iterable[Path], out: Path, reporter: Reporter) -> tuple[int, int]:
+    """Write the rows of `source` whose texts are in no `learned` file, or MAX_ROWS of them. Returns how many
     were written, and how many were left out as learned."""
     rows = [(line, _fingerprint(line)) for line in _lines(source)]
     own = {key for _, key in rows}

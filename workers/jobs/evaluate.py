@@ -1,5 +1,5 @@
-"""Evaluate a model on its test split, and fit its cascade on the dev split if it has none. Compare a new version
-with the one that it may replace."""
+"""Evaluate a model on its test split, and fit its cascade on the dev split if it has none. Compare a new
+version with the one that it may replace."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,9 +54,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     fitted = {"cascade": cascade} if cascade.exists() else {}
     new = _files(job.version, store, cascade if fitted else None)
 
-    def compare(
-        old: Version, files: Mapping[str, Path], reporter: Reporter
-    ) -> Mapping[str, "PairedResult"]:
+    def compare(old: Version, files: Mapping[str, Path], reporter: Reporter) -> Mapping[str, "PairedResult"]:
         return compare_versions(
             old=_files(old, store),
             new=new,

@@ -40,7 +40,8 @@ def p_value_worse(old: Floats, new: Floats, metric_of: Metric) -> float:
     """The p-value of the permutation test (approximate randomisation, Yeh 2000) against the new version being
     worse: the share of the ways to swap the answers of rows that make the metric's difference as bad.
 
-    old, new: the statistics [N, K] of the same rows. For right or wrong answers it is the one-sided sign test.
+    old, new: the statistics [N, K] of the same rows. For right or wrong answers it is the one-sided sign
+    test.
     """
     differs = (old != new).any(axis=1)
     if not differs.any():

@@ -52,7 +52,8 @@ def compare_versions(
 ) -> dict[str, PairedResult]:
     """The result for each of these labelled files. A label that a version does not know is wrong for it.
 
-    The metric is the task's; of numbers it is the mean absolute error, as a correlation has no errors of rows.
+    The metric is the task's. For numbers it is the mean absolute error, as a correlation has no errors of
+    rows.
     """
     chosen = configure_torch(device=device, precision=precision, seed=0)
     examples = {name: read_examples(file, task) for name, file in files.items()}

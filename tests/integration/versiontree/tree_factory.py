@@ -132,10 +132,11 @@ def not_worse(job: Job) -> dict[str, Any]:
 
 @platform_scope()
 def do_job(job: Job, **metrics: Any) -> Job:
-    """Run one queued job to a good end. An update is as good as the version before, unless metrics are given."""
+    """Run one queued job to a good end. Without metrics an update is as good as the version before."""
     worker = claim(job)
     made = [(role, stored(role)) for role in roles_made(job)]
-    return job_succeed(job_id=job.pk, worker=worker, metrics=metrics or {"done": 1} | not_worse(job), artifacts=made)
+    reported = metrics or {"done": 1} | not_worse(job)
+    return job_succeed(job_id=job.pk, worker=worker, metrics=reported, artifacts=made)
 
 
 @platform_scope()

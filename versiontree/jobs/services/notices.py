@@ -4,7 +4,7 @@ the navigation until the list of jobs was opened."""
 import logging
 from functools import partial
 from smtplib import SMTPException
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.conf import settings
@@ -49,13 +49,9 @@ def notice_send(*, job_id: UUID) -> bool:
     if user is None or tenant is None or not _is_told(job, user, tenant):
         return False
     link = settings.HMI_SITE_URL + reverse("frontend:job", args=[tenant.slug, job.pk])
-    context: dict[str, Any] = {
-        "job": job,
-        "tenant": tenant,
-        "link": link,
-        "failed": job.state == JobState.FAILED,
-    }
-    context["note"] = "" if context["failed"] else job_owner().ready_note(version_id=job.version_id)
+    failed = job.state == JobState.FAILED
+    note = "" if failed else job_owner().ready_note(version_id=job.version_id)
+    context = {"job": job, "tenant": tenant, "link": link, "failed": failed, "note": note}
     subject = " ".join(render_to_string("jobs/email/notice_subject.txt", context).split())
     message = render_to_string("jobs/email/notice_message.txt", context)
     try:

@@ -280,8 +280,8 @@ class RollbackRequestSerializer(StrictSerializer):
 
 
 class RollbackSerializer(AliasSerializer):
-    """The alias, and the number of the version that it was rolled back from. ``moved`` is false if it had been
-    rolled back already."""
+    """The alias, and the number of the version that it was rolled back from. ``moved`` is false if it had
+    been rolled back already."""
 
     from_version = serializers.IntegerField(read_only=True)
     moved = serializers.BooleanField(read_only=True)

@@ -9,8 +9,9 @@ from versiontree.tree.selectors.versions import alias_moves_of
 
 @dataclass(frozen=True, slots=True)
 class AliasHistory:
-    """``promoted``: the versions that an alias was promoted to, oldest first, without those that it was rolled
-    back from. None where it did not exist. ``last``: its last move. ``rolled_back``: that was a rollback."""
+    """``promoted``: the versions that an alias was promoted to, oldest first, without those that it was
+    rolled back from; None where it did not exist. ``last``: its last move. ``rolled_back``: that was a
+    rollback."""
 
     promoted: tuple[Version | None, ...]
     last: AliasMove | None

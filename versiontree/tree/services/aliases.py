@@ -37,8 +37,8 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """The alias after a rollback, and the version that it was rolled back from. ``moved`` is false if somebody
-    had rolled it back already."""
+    """The alias after a rollback, and the version that it was rolled back from. ``moved`` is false if
+    somebody had rolled it back already."""
 
     alias: Alias
     from_version: Version
@@ -73,9 +73,7 @@ def alias_roll_back(
     if target is None:
         message = f"@{name} has no earlier version than version {current.number} to roll back to."
         raise HmiError(ErrorCode.CONFLICT, message, param="alias")
-    moved = alias_point(
-        hplm=locked, name=name, version=target, actor=actor, reason=reason or ROLLBACK_REASON
-    )
+    moved = alias_point(hplm=locked, name=name, version=target, actor=actor, reason=reason or ROLLBACK_REASON)
     return Rollback(moved, current, moved=True)
 
 

@@ -80,12 +80,12 @@ def version_finish(*, version: Version, metrics: Mapping[str, Any]) -> None:
 
 
 def _promote(hplm: Hplm, version: Version) -> None:
-    """Point ``default`` at the new version if ``promotion_decision`` says so, unless it points at a newer one or
-    ``auto_promote`` is off."""
+    """Point ``default`` at the new version if ``promotion_decision`` says so, unless it points at a newer one
+    or ``auto_promote`` is off."""
     current = default_of(version)
-    if current is not None:
-        if not version.config.get("auto_promote", True) or current.number > version.number:
-            return
+    wanted = version.config.get("auto_promote", True)
+    if current is not None and (not wanted or current.number > version.number):
+        return
     decision = promotion_decision(version, current)
     if decision.moves:
         alias_point(hplm=hplm, name=DEFAULT_ALIAS, version=version, actor=None, reason=decision.reason)

@@ -42,9 +42,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         out=answers,
     )
 
-    def compare(
-        old: Version, files: Mapping[str, Path], reporter: Reporter
-    ) -> Mapping[str, "PairedResult"]:
+    def compare(old: Version, files: Mapping[str, Path], reporter: Reporter) -> Mapping[str, "PairedResult"]:
         others = build_inputs(old)
         if others.root != artifacts.root:
             message = f"Version {job.version.number} stands on another root than version {old.number}."

@@ -36,7 +36,7 @@ def compare_generative(
 ) -> dict[str, PairedResult]:
     """The mean over the rows of each file of the loss (nats) per token that a good model writes.
 
-    Files whose rows have nothing to write within the tokens of a sequence are left out. Both versions stand on
+    Files whose rows have nothing to write within the tokens of a sequence are left out. Both versions have
     the same root, `decoder`.
     """
     context = min(tokenizer.max_tokens, decoder.architecture.positions)
