@@ -64,12 +64,12 @@ def metric_value(name: str, value: float) -> str:
     return f"{value:.3f}" if name in _NOT_PERCENT else f"{value:.1%}"
 
 
-def metric_on_rows(name: str, value: float, rows: int | None) -> str:
+def metric_on_rows(name: str, value: float, rows: Any) -> str:
     """Format a metric of so many rows. Few rows are named: "6 of 6, 61 to 100 %" with Wilson's 95 % interval
     where rows are right or wrong, otherwise "66.7% on 6 rows"."""
-    if not rows or rows >= FEW_ROWS:
+    if not isinstance(rows, int) or not 0 < rows < FEW_ROWS:
         return metric_value(name, value)
-    if name != ACCURACY:
+    if name != ACCURACY or not 0 <= value <= 1:
         return f"{metric_value(name, value)} on {rows} row{'' if rows == 1 else 's'}"
     low, high = wilson_interval(round(value * rows), rows)
     return f"{round(value * rows)} of {rows}, {low:.0%} to {high:.0%}".replace("%", "", 1).replace("%", " %")

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from frontend.presenters.formatting import metric_label, metric_value
+from frontend.presenters.formatting import metric_label, metric_on_rows
 from frontend.presenters.tree import default_version
 from frontend.status import Style, style_of
 from tenants.usage.models import UsageDay
@@ -74,7 +74,7 @@ def _model_row(history: Sequence[VersionSummary], status: Style) -> ModelRow:
         ready=answers is not None,
         number=shown.number,
         parent=f"{first.parent_name} v{first.parent_number}",
-        metric="" if shown.value is None else metric_value(shown.metric, shown.value),
+        metric="" if shown.value is None else metric_on_rows(shown.metric, shown.value, shown.rows),
         metric_name=metric_label(shown.metric),
     )
 

@@ -82,8 +82,14 @@ def test_a_generative_model_is_trained_evaluated_and_trained_further(
         assert made == ALLOWED_DECODER_FILES[kind]
     assert version.hplm is not None
     second = hplm_update(hplm=version.hplm, dataset=data, actor=world.owner)
-    further, _ = run_all(second)
+    further, compared = run_all(second)
     assert further.metrics["warm_start"] is True
+    against = compared.metrics["against"]
+    assert against["version"] == 1
+    for split in ("dev", "test"):
+        assert against[split]["rows"] > 0
+        assert against[split]["metric"] == "loss"
+        assert 0 < against[split]["p_value"] <= 1
     moved = version_import(archive=io.BytesIO(zipped(version)), tenant=world.tenant, actor=None, name="moved")
     assert (moved.digest, moved.metrics) == (version.digest, version.metrics)
 

@@ -17,7 +17,7 @@ from versiontree.tree.selectors.versions import version_visibility
 _COLUMNS = (
     "pk", "kind", "number", "state", "tenant_id", "root_id", "root__name", "root__kind", "domain_id",
     "domain__name", "hplm_id", "hplm__name", "hplm__task", "parent__number", "parent__domain_id",
-    "parent__domain__name", "pointing", "metric", "value",
+    "parent__domain__name", "pointing", "metric", "value", "rows",
 )  # fmt: skip
 
 
@@ -33,7 +33,7 @@ class Branch:
 class VersionSummary:
     """What lists show of a version. ``owner`` is the id of its root, domain or model.
 
-    ``value`` is the ``metric`` on the test split. ``parent`` is the branch of the parent version.
+    ``value`` is the ``metric`` on the ``rows`` of the test split. ``parent`` is the branch of the parent version.
     """
 
     pk: int
@@ -48,6 +48,7 @@ class VersionSummary:
     aliases: tuple[str, ...]
     metric: str
     value: float | None
+    rows: int | None
     branch: Branch
     parent: Branch
     parent_name: str
@@ -103,6 +104,7 @@ def _summaries(versions: QuerySet[Version]) -> list[VersionSummary]:
         pointing=ArraySubquery(aliases),
         metric=KT("metrics__evaluate__metric"),
         value=KT("metrics__evaluate__value"),
+        rows=KT("metrics__evaluate__rows"),
     )
     return [_summary(row) for row in rows.values(*_COLUMNS)]
 
@@ -122,6 +124,7 @@ def _summary(row: dict[str, Any]) -> VersionSummary:
         aliases=tuple(row["pointing"]),
         metric=row["metric"] or "",
         value=_number(row["value"]),
+        rows=int(row["rows"]) if (row["rows"] or "").isdecimal() else None,
         branch=Branch(row["root_id"], row["domain_id"]),
         parent=Branch(row["root_id"], row["parent__domain_id"]),
         parent_name=row["parent__domain__name"] or row["root__name"],
