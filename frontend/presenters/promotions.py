@@ -12,11 +12,10 @@ from versiontree.tree.promotion import LOWER_IS_BETTER, Paired, comparison_of_ve
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """The metric of the version `number` and of an older one on the same rows, which are named with what was
-    left out of them."""
+    """The metric of the version `number` and of an older one on the same rows. `name` says which metric and
+    rows, and what was left out of them."""
 
-    rows: str
-    metric: str
+    name: str
     before: int
     before_value: str
     number: int
@@ -56,10 +55,10 @@ def _row(split: str, paired: Paired, before: int, number: int) -> ComparedRow:
     values = (metric_on_rows(paired.metric, value, paired.rows) for value in (paired.old, paired.new))
     before_value, value = values
     left_out = f", without {paired.left_out:,} that v{number} was trained on" if paired.left_out else ""
-    lower = ", lower is better" if paired.metric in LOWER_IS_BETTER else ""
+    metric, end = capfirst(metric_label(paired.metric)), "" if paired.rows == 1 else "s"
+    lower = " (lower is better)" if paired.metric in LOWER_IS_BETTER else ""
     return ComparedRow(
-        rows=f"{paired.rows:,} {split} row{'' if paired.rows == 1 else 's'} of v{before}{left_out}",
-        metric=f"{capfirst(metric_label(paired.metric))}{lower}",
+        name=f"{metric}{lower}, on {paired.rows:,} {split} row{end} of v{before}{left_out}",
         before=before,
         before_value=before_value,
         number=number,

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from frontend.presenters.formatting import metric_name, metric_on_rows
+from frontend.presenters.formatting import metric_name, metric_on_rows, metric_value
 from versiontree.tree.models import Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
@@ -45,9 +45,9 @@ def version_row(version: Version) -> VersionRow:
         at=version.created_at,
         source=_source(version.config),
         job=_first_job(version),
-        metric=_metric(measured, "value"),
+        metric=_metric(measured),
         metric_name=metric_name(measured),
-        baseline=_metric(measured, "majority_baseline"),
+        baseline=_baseline(measured),
         alpha=version.config.get("alpha"),
         fragments=version.metrics.get("build_plot", {}).get("rows"),
     )
@@ -103,10 +103,15 @@ def _first_job(version: Version) -> UUID | None:
     return min(begun, key=lambda job: job.created_at).pk if begun else None
 
 
-def _metric(measured: Mapping[str, Any], key: str) -> str:
-    value = measured.get(key)
+def _metric(measured: Mapping[str, Any]) -> str:
+    value = measured.get("value")
     name, rows = str(measured.get("metric", "")), measured.get("rows")
     return metric_on_rows(name, value, rows) if isinstance(value, int | float) else ""
+
+
+def _baseline(measured: Mapping[str, Any]) -> str:
+    value = measured.get("majority_baseline")
+    return metric_value(str(measured.get("metric", "")), value) if isinstance(value, int | float) else ""
 
 
 def _source(config: Mapping[str, Any]) -> str:
