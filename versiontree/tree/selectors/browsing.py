@@ -33,7 +33,8 @@ class Branch:
 class VersionSummary:
     """What lists show of a version. ``owner`` is the id of its root, domain or model.
 
-    ``value`` is the ``metric`` on the ``rows`` of the test split. ``parent`` is the branch of the parent version.
+    ``value`` is the ``metric`` on the ``rows`` of the test split. ``parent`` is the branch of the parent
+    version.
     """
 
     pk: int
