@@ -34,7 +34,7 @@ class PendingPromotion:
 def pending_promotions(versions: Iterable[Version]) -> list[PendingPromotion]:
     """Return the newest of these versions if it waits for its owner. Two queries."""
     newest = max(versions, key=lambda version: version.number, default=None)
-    decision = newest and promotion_pending(newest)
+    decision = None if newest is None else promotion_pending(newest)
     if newest is None or decision is None:
         return []
     return [PendingPromotion(newest, decision.reason, compared_rows(newest))]

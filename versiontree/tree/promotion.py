@@ -110,7 +110,7 @@ def comparison_of_version(version: Version) -> Comparison | None:
 
 
 def _paired(found: Mapping[str, Any]) -> Paired | None:
-    figures = [found.get(name) for name in ("old", "new", "p_value")]
-    if not found.get("rows") or not all(map(is_number, figures)):
+    figures = [value for name in ("old", "new", "p_value") if is_number(value := found.get(name))]
+    if not found.get("rows") or len(figures) < 3:
         return None
     return Paired(found["rows"], found.get("left_out", 0), str(found.get("metric", "")), *figures)

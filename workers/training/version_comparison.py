@@ -97,12 +97,12 @@ def _compare(old: _Answered, new: _Answered) -> PairedResult:
     kind, rows = new.kind, len(new.examples)
     before, after = _statistics(old), _statistics(new)
     if kind.name == REGRESSION:
-        errors = -before.mean(), -after.mean()
-        return PairedResult(MEAN_ABSOLUTE_ERROR, rows, *errors, p_value_worse(before, after, _first))
-    values = (float(kind.metric_of(one.sum(axis=0))) for one in (before, after))
+        worse = p_value_worse(before, after, _first)
+        return PairedResult(MEAN_ABSOLUTE_ERROR, rows, -before.mean(), -after.mean(), worse)
+    was, now = (float(kind.metric_of(one.sum(axis=0))) for one in (before, after))
     # Baselines are not read here; one example keeps them short.
     metric = kind.compute_metrics(new.examples, new.answers, new.examples[:1])["metric"]
-    return PairedResult(metric, rows, *values, p_value_worse(before, after, kind.metric_of))
+    return PairedResult(metric, rows, was, now, p_value_worse(before, after, kind.metric_of))
 
 
 def _statistics(answered: _Answered) -> Floats:

@@ -279,20 +279,15 @@ class RollbackRequestSerializer(StrictSerializer):
     reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=200)
 
 
-class RollbackSerializer(AliasSerializer):
-    """The alias, and the number of the version that it was rolled back from. ``moved`` is false if it had
-    been rolled back already."""
+class RollbackSerializer(serializers.Serializer[Rollback]):
+    """The alias with the number of its version, and that of the version that it was rolled back from.
+    ``moved`` is false if it had been rolled back already."""
 
-    from_version = serializers.IntegerField(read_only=True)
+    name = serializers.CharField(source="alias.name", read_only=True)
+    version = serializers.IntegerField(source="alias.version.number", read_only=True)
+    from_version = serializers.IntegerField(source="from_version.number", read_only=True)
     moved = serializers.BooleanField(read_only=True)
-
-    class Meta(AliasSerializer.Meta):
-        fields = (*AliasSerializer.Meta.fields, "from_version", "moved")
-        read_only_fields = fields
-
-    def to_representation(self, found: Rollback) -> dict[str, Any]:
-        alias = AliasSerializer(found.alias).data
-        return {**alias, "from_version": found.from_version.number, "moved": found.moved}
+    moved_at = serializers.DateTimeField(source="alias.moved_at", read_only=True)
 
 
 class CanaryPutSerializer(StrictSerializer):
