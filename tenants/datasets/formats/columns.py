@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from tenants.base.errors import HmiError
 from tenants.datasets.formats.conll import conll_columns
-from tenants.datasets.formats.dataset import detect_format
 from tenants.datasets.formats.jsonl import jsonl_columns
 from tenants.datasets.formats.lines import Source
+from tenants.datasets.formats.readers import detect_format
 from tenants.datasets.formats.rows import (
     OPTIONAL_COLUMNS,
     REQUIRED_COLUMNS,
@@ -80,13 +80,19 @@ def read_columns(source: Source, task: str, columns: Mapping[str, str] | None = 
     Raises the typed error of an invalid file, and ``invalid_field`` for an unknown task.
     """
     required_columns(task)
-    kind = detect_format(source, task)
+    mapping = _mapping(task, columns)
+    kind = detect_format(source, task, mapping)
     if kind == "conll":
         values = conll_columns(source)
         default = {"tokens": "1", "tags": str(len(values))} if values else {}
     else:
-        values = jsonl_columns(source) if kind == "jsonl" else table_columns(source, _mapping(task, columns))
-        default = {column: column for column in task_columns(task) if column in values}
+        values = (
+            jsonl_columns(source, document=kind == "json")
+            if kind in {"json", "jsonl"}
+            else table_columns(source, mapping)
+        )
+        matches = column_mapping(task, None).match(values)
+        default = {column: matches[column][0] for column in task_columns(task) if matches.get(column)}
     names = [name for name in values if name and len(name) <= MAX_NAME_LENGTH][:MAX_COLUMNS]
     return FileColumns({name: _example(values[name]) for name in names}, default)
 

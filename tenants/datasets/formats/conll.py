@@ -2,20 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+import regex
 
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.errors import file_error
 from tenants.datasets.formats.lines import Line, Source, read_lines
+from tenants.datasets.formats.normalization import clean_label
 from tenants.datasets.formats.rows import ColumnMapping, RawRow
 
 DOCUMENT_MARK = "-DOCSTART-"
+MAX_TAG_SHOWN: Final = 60
+_TAG: Final = regex.compile(r"O|[BIESLU]-.+")
 
 
 def read_conll(source: Source, columns: ColumnMapping) -> Iterator[RawRow]:
     """The sentences as rows of ``tokens`` and ``tags``.
 
     The token is in the first column and the tag in the last, unless ``columns`` gives their positions from 1.
-    Columns are separated by tabs, or else by spaces. Raises ``missing_column`` for a line with too few
+    Columns are separated by tabs, or else by spaces, and by no other white space. Raises ``missing_column`` for a line with too few
     columns. The ``line`` of a row is that of its first token.
     """
     token_at, tag_at = _position(columns, "tokens", 0), _position(columns, "tags", -1)
@@ -34,10 +40,16 @@ def read_conll(source: Source, columns: ColumnMapping) -> Iterator[RawRow]:
         yield _row(row + 1, begins, sentence)
 
 
+def is_conll(lines: Sequence[str]) -> bool:
+    """Whether each of these lines, blank ones left out, has a token and then a tag."""
+    tokens = [_parts(line) for line in lines if not line.startswith(DOCUMENT_MARK)]
+    return bool(tokens) and all(any(map(_TAG.fullmatch, parts[1:])) for parts in tokens)
+
+
 def conll_columns(source: Source) -> dict[str, str]:
     """Position (from 1) -> content of the columns in the first line with a token."""
     first = next((line for line in read_lines(source) if _is_token(line)), None)
-    return {str(place): part for place, part in enumerate(_parts(first), start=1)} if first else {}
+    return {str(place): part for place, part in enumerate(_parts(first.text), start=1)} if first else {}
 
 
 def _row(row: int, line: int, sentence: list[tuple[str, str]]) -> RawRow:
@@ -46,7 +58,7 @@ def _row(row: int, line: int, sentence: list[tuple[str, str]]) -> RawRow:
 
 
 def _token(line: Line, token_at: int, tag_at: int, file: str) -> tuple[str, str]:
-    columns = _parts(line)
+    columns = _parts(line.text)
     needed = max(2, token_at + 1, tag_at + 1)
     if len(columns) < needed:
         raise file_error(
@@ -57,15 +69,15 @@ def _token(line: Line, token_at: int, tag_at: int, file: str) -> tuple[str, str]
             needed=needed,
             found=len(columns),
         )
-    return columns[token_at].strip(), columns[tag_at].strip()
+    return columns[token_at].strip(" "), columns[tag_at].strip(" ")
 
 
 def _is_token(line: Line) -> bool:
-    return bool(line.text.strip()) and not line.text.startswith(DOCUMENT_MARK)
+    return bool(line.text.strip(" \t")) and not line.text.startswith(DOCUMENT_MARK)
 
 
-def _parts(line: Line) -> list[str]:
-    return line.text.split("\t") if "\t" in line.text else line.text.split()
+def _parts(line: str) -> list[str]:
+    return line.split("\t") if "\t" in line else [part for part in line.split(" ") if part]
 
 
 def _position(columns: ColumnMapping, column: str, otherwise: int) -> int:
@@ -81,9 +93,6 @@ def _position(columns: ColumnMapping, column: str, otherwise: int) -> int:
     return int(name) - 1
 
 
-MAX_KIND_LENGTH = 200
-
-
 @dataclass(frozen=True, slots=True)
 class TagError:
     """The first invalid tag of a sentence. ``index`` counts tokens from 0."""
@@ -92,20 +101,21 @@ class TagError:
     reason: str
 
 
-def find_tag_error(tags: Sequence[str]) -> TagError | None:
-    """The first tag that is not valid IOB2."""
+def clean_tags(tags: Sequence[str]) -> list[str] | TagError:
+    """The tags with clean labels, or the first that is not valid IOB2."""
+    cleaned: list[str] = []
     before = "O"
     for index, tag in enumerate(tags):
-        if tag != "O" and not _is_known(tag):
-            return TagError(index, f"{tag!r} is not an IOB2 tag (O, B-kind or I-kind)")
-        if tag.startswith("I-") and before[2:] != tag[2:]:
+        place, kind = tag[:2], tag[2:]
+        if place in {"B-", "I-"} and kind:
+            try:
+                tag = place + clean_label(kind)
+            except ValueError as error:
+                return TagError(index, f"{tag[:MAX_TAG_SHOWN]!r} has no valid label: {error}")
+        elif tag != "O":
+            return TagError(index, f"{tag[:MAX_TAG_SHOWN]!r} is not an IOB2 tag (O, B-kind or I-kind)")
+        if place == "I-" and before[2:] != tag[2:]:
             return TagError(index, f"{tag!r} continues a span, but the tag before it is {before!r}")
+        cleaned.append(tag)
         before = tag
-    return None
-
-
-def _is_known(tag: str) -> bool:
-    kind = tag[2:]
-    return (
-        tag[:2] in {"B-", "I-"} and bool(kind.strip()) and kind.isprintable() and len(kind) <= MAX_KIND_LENGTH
-    )
+    return cleaned

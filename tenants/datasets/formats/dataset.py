@@ -1,22 +1,20 @@
 """Reads the files of a dataset: checks rows, counts, splits if needed, writes canonical files."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.formats.conll import read_conll
 from tenants.datasets.formats.errors import RowErrors, file_error, report_errors_at
 from tenants.datasets.formats.examples import Example, read_examples
-from tenants.datasets.formats.jsonl import read_jsonl
 from tenants.datasets.formats.lines import Source, fingerprint, read_lines
+from tenants.datasets.formats.readers import read_rows
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR, RowParser, clean_separator
-from tenants.datasets.formats.rows import ColumnMapping, OnRowError, RawRow, column_mapping, raise_row_error
+from tenants.datasets.formats.rows import ColumnMapping, column_mapping
 from tenants.datasets.formats.splits import LEAK_LIMIT, auto_split, check_leaks, find_leaks
 from tenants.datasets.formats.statistics import SplitStatistics
-from tenants.datasets.formats.table import read_table
 
 SPLITS = ("train", "dev", "test")
 MIN_ROWS = 10
@@ -103,30 +101,6 @@ def draft_dataset(
     if draft.automatic:
         _split_train(draft, workspace)
     return draft
-
-
-def read_rows(
-    source: Source, task: str, columns: ColumnMapping, on_error: OnRowError = raise_row_error
-) -> tuple[str, Iterator[RawRow]]:
-    """The format of the file and its rows."""
-    kind = detect_format(source, task)
-    if kind == "conll":
-        return kind, read_conll(source, columns)
-    read = read_jsonl if kind == "jsonl" else read_table
-    return kind, read(source, columns, on_error)
-
-
-def detect_format(source: Source, task: str) -> str:
-    """``jsonl``, ``csv``, ``tsv`` or ``conll``, by the file's extension, or else by its first characters."""
-    suffix = Path(source.name).suffix.lower()
-    if suffix in {".jsonl", ".ndjson", ".json"}:
-        return "jsonl"
-    if suffix in {".csv", ".tsv"}:
-        return suffix[1:]
-    first = next((line.text for line in read_lines(source) if line.text.strip()), "")
-    if first.lstrip().startswith("{"):
-        return "jsonl"
-    return "conll" if task == "tagging" else "csv"
 
 
 def _check_splits(files: Mapping[str, Source]) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+import regex
+
 from tenants.base.errors import ErrorCode
 from tenants.datasets.formats.errors import file_error
 
@@ -89,7 +91,9 @@ def _decode(raw: bytes, offset: int, number: int, file: str) -> str:
         ) from error
 
 
-WORD = re.compile(r"\w+")
+WORD = regex.compile(r"[\p{L}\p{M}\p{N}\p{So}\p{Sc}\p{Sm}_#]+")
+"""Letters with their marks, digits, symbols and ``#``: C, C++ and C# differ. Punctuation is no part of it."""
+INVISIBLE = regex.compile(r"\p{Cf}+")
 
 
 def folded(text: str) -> str:
@@ -102,7 +106,7 @@ def folded(text: str) -> str:
 def normalise(text: str) -> str:
     """The words of the text in lower case, with single spaces. A text without words keeps its punctuation."""
     plain = folded(text)
-    return " ".join(WORD.findall(plain)) or plain
+    return " ".join(WORD.findall(INVISIBLE.sub("", plain))) or plain
 
 
 def fingerprint(*texts: str) -> int:

@@ -1,12 +1,11 @@
 """Parses raw rows into examples, and checks types, blanks, labels, tags and answers."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.formats.conll import find_tag_error
+from tenants.datasets.formats.conll import TagError, clean_tags
 from tenants.datasets.formats.examples import (
     ChatExample,
     ClassificationExample,
@@ -18,17 +17,20 @@ from tenants.datasets.formats.examples import (
     TaggingExample,
 )
 from tenants.datasets.formats.messages import messages_value
+from tenants.datasets.formats.normalization import clean_label, parse_list
 from tenants.datasets.formats.rows import RawRow
+from tenants.datasets.formats.spans import parse_spans, tag_tokens, tag_words
 from tenants.datasets.formats.values import (
     RowContext,
     answers_value,
+    json_value,
     kind_of,
+    labels_value,
     list_value,
     number_value,
     text_value,
 )
 
-MAX_LABEL_LENGTH = 200
 DEFAULT_SEPARATOR = "|"
 
 
@@ -61,13 +63,20 @@ class RowParser:
 
     def _classification(self, row: RowContext) -> ClassificationExample:
         text, pair = self._texts(row)
-        return ClassificationExample(text, self._label(row, row.raw.fields["label"], "label"), pair)
+        labels = labels_value(row, "label", row.raw.fields["label"], None)
+        if len(labels) != 1:
+            row.fail(
+                ErrorCode.MALFORMED_ROW,
+                f"this row has {len(labels)} labels, where classification has one. The task multilabel has"
+                " several or none.",
+                field="label",
+            )
+        return ClassificationExample(text, self._label(row, labels[0], "label"), pair)
 
     def _multilabel(self, row: RowContext) -> MultilabelExample:
         text, pair = self._texts(row)
-        labels = [
-            self._label(row, label, "labels") for label in self._split_labels(row, row.raw.fields["labels"])
-        ]
+        found = labels_value(row, "labels", row.raw.fields["labels"], self.separator)
+        labels = [self._label(row, label, "labels") for label in found]
         return MultilabelExample(text, tuple(dict.fromkeys(labels)), pair)
 
     def _regression(self, row: RowContext) -> RegressionExample:
@@ -88,27 +97,9 @@ class RowParser:
             )
         return text, text_value(row, "text_pair", row.raw.fields["text_pair"]) if paired else None
 
-    def _split_labels(self, row: RowContext, value: Any) -> list[Any]:
-        if isinstance(value, str) and value.lstrip().startswith("["):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError):
-                row.fail(
-                    ErrorCode.MALFORMED_ROW,
-                    "'labels' starts like a list but is not valid JSON.",
-                    field="labels",
-                )
-        if isinstance(value, str):
-            return [label for label in value.split(self.separator) if label.strip()]
-        if not isinstance(value, list):
-            row.fail(
-                ErrorCode.MIXED_TYPES,
-                f"'labels' is {kind_of(value)}, not a list, nor text separated by {self.separator!r}.",
-                field="labels",
-            )
-        return value
-
     def _label(self, row: RowContext, value: Any, name: str) -> str:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # pandas writes whole numbers so, if some are missing
         if type(value) not in (str, int, bool):
             row.fail(ErrorCode.MIXED_TYPES, f"a label is text or a number, not {kind_of(value)}.", field=name)
         if self.label_type is None:
@@ -120,14 +111,11 @@ class RowParser:
                 f" {kind_of(self.label_type())}.",
                 field=name,
             )
-        label = str(value).strip() if not isinstance(value, bool) else str(value).lower()
-        if not label or len(label) > MAX_LABEL_LENGTH or not label.isprintable():
-            row.fail(
-                ErrorCode.MALFORMED_ROW,
-                f"a label is 1 to {MAX_LABEL_LENGTH} printable characters.",
-                field=name,
-            )
-        return label
+        try:
+            return clean_label(str(value).lower() if isinstance(value, bool) else str(value))
+        except ValueError as error:
+            shown = ascii(value)[:60]
+            row.fail(ErrorCode.MALFORMED_ROW, f"the label {shown} is not valid: {error}.", field=name)
 
 
 def parse_text(raw: RawRow, file: str, name: str) -> str:
@@ -149,7 +137,7 @@ def clean_separator(separator: str) -> str:
 
 
 def _tagging(row: RowContext) -> TaggingExample:
-    tokens, tags = (list_value(row, name, row.raw.fields[name]) for name in ("tokens", "tags"))
+    tokens, tags = _tokens_and_tags(row)
     if len(tokens) != len(tags):
         row.fail(
             ErrorCode.MALFORMED_ROW,
@@ -158,16 +146,43 @@ def _tagging(row: RowContext) -> TaggingExample:
             tokens=len(tokens),
             tags=len(tags),
         )
-    error = find_tag_error(tags)
-    if error is not None:
+    cleaned = clean_tags(tags)
+    if isinstance(cleaned, TagError):
         row.fail(
             ErrorCode.INVALID_TAGS,
-            f"tag {error.index + 1}: {error.reason}.",
-            line=row.raw.line + row.raw.lines_per_item * error.index,
+            f"tag {cleaned.index + 1}: {cleaned.reason}.",
+            line=row.raw.line + row.raw.lines_per_item * cleaned.index,
             field="tags",
-            token=error.index + 1,
+            token=cleaned.index + 1,
         )
-    return TaggingExample(tokens=tuple(tokens), tags=tuple(tags))
+    return TaggingExample(tokens=tuple(tokens), tags=tuple(cleaned))
+
+
+def _tokens_and_tags(row: RowContext) -> tuple[list[str], list[str]]:
+    """The tokens and tags of the row, or those of its text or tokens and their spans."""
+    tokens, tags = row.raw.fields["tokens"], row.raw.fields["tags"]
+    listed = parse_list(tags) if isinstance(tags, str) else tags
+    if isinstance(listed, list) and listed and all(type(tag) is int for tag in listed):
+        row.fail(
+            ErrorCode.INVALID_TAGS,
+            "the tags are numbers, whose names this file does not have. Write the names, in Hugging Face"
+            " datasets by features['ner_tags'].feature.int2str.",
+            field="tags",
+        )
+    is_text = isinstance(tokens, str) and (isinstance(tags, list) or _are_spans(listed))
+    try:
+        if is_text:
+            text = text_value(row, "tokens", tokens)
+            return tag_words(text, parse_spans(text, listed or []))
+        if isinstance(tokens, list) and tokens and isinstance(tokens[0], dict) and isinstance(listed, list):
+            return tag_tokens(tokens, listed)
+    except ValueError as error:
+        row.fail(ErrorCode.MALFORMED_ROW, f"{error}.", field="tags")
+    return list_value(row, "tokens", tokens), list_value(row, "tags", tags)
+
+
+def _are_spans(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(span, dict | list) for span in found)
 
 
 def _question_answering(row: RowContext) -> QuestionAnsweringExample:

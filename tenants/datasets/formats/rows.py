@@ -6,6 +6,8 @@ from typing import Any, NoReturn
 
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.errors import file_error
+from tenants.datasets.formats.normalization import column_key
+from tenants.datasets.formats.tool_exports import TOOL_COLUMNS
 
 REQUIRED_COLUMNS: dict[str, tuple[str, ...]] = {
     "classification": ("text", "label"),
@@ -29,18 +31,26 @@ MAX_COLUMNS_LISTED, MAX_NAME_LENGTH = 20, 60
 
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
-    """Canonical column -> its name in the files. Optional columns are read if they are present."""
+    """Canonical column -> its name in the files. Optional columns are read if they are present.
+
+    ``tool_names``: what annotation tools call a required column that has no name of the uploader's.
+    """
 
     required: Mapping[str, str]
     optional: Mapping[str, str] = field(default_factory=dict)
+    tool_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def present_in(self, found: Iterable[str]) -> dict[str, str]:
-        """The columns to read from a file or record with these columns."""
-        present = set(found)
-        return {
-            **self.required,
-            **{column: name for column, name in self.optional.items() if name in present},
-        }
+    def match(self, found: Iterable[str]) -> dict[str, list[str]]:
+        """Canonical column -> its names among those found: several if it is there twice, none if it is
+        missing. Optional columns that are missing are left out."""
+        by_key: dict[str, list[str]] = {}
+        for name in found:
+            by_key.setdefault(column_key(name), []).append(name)
+        matches = {}
+        for column, name in {**self.required, **self.optional}.items():
+            keys = map(column_key, (name, *self.tool_names.get(column, ())))
+            matches[column] = next((by_key[key] for key in keys if key in by_key), [])
+        return {column: names for column, names in matches.items() if names or column in self.required}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +110,37 @@ def column_mapping(task: str, columns: Mapping[str, str] | None) -> ColumnMappin
     return ColumnMapping(
         {column: given.get(column, column) for column in named},
         {column: column for column in optional if column not in given},
+        {column: names for column, names in TOOL_COLUMNS.items() if column in required and column not in given},
     )
 
 
-def check_required_columns(
+def find_columns(
     columns: ColumnMapping,
     found: Iterable[str],
     *,
     file: str,
     row: int | None = None,
     line: int | None = None,
-) -> None:
-    """Raise ``missing_column`` unless all required columns were found."""
+) -> dict[str, str]:
+    """Canonical column -> its name in the file. Raises ``missing_column`` for a required one that was not
+    found, and ``malformed_row`` for one that is there twice."""
     present = list(found)
-    missing = [name[:MAX_NAME_LENGTH] for name in columns.required.values() if name not in present]
+    matches = columns.match(present)
+    for names in matches.values():
+        if len(names) > 1:
+            places = [place for place, name in enumerate(present, start=1) if name in names]
+            raise file_error(
+                ErrorCode.MALFORMED_ROW,
+                f"the column {names[0][:MAX_NAME_LENGTH]!r} is there {len(names)} times, as columns"
+                f" {', '.join(map(str, places))} (white space around a name and letter case do not matter)."
+                " Rename or remove all but one.",
+                file=file,
+                row=row,
+                line=line,
+                column=names[0][:MAX_NAME_LENGTH],
+                places=places,
+            )
+    missing = [columns.required[column][:MAX_NAME_LENGTH] for column, names in matches.items() if not names]
     if missing:
         listed = [name[:MAX_NAME_LENGTH] for name in present[:MAX_COLUMNS_LISTED]]
         missing_names = " or ".join(map(repr, missing))
@@ -128,3 +155,4 @@ def check_required_columns(
             missing=missing,
             found=listed,
         )
+    return {column: names[0] for column, names in matches.items()}

@@ -2,22 +2,30 @@
 
 import csv
 from _csv import Reader
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
+from typing import Final
+
+import regex
 
 from tenants.base.errors import ErrorCode
 from tenants.datasets.formats.errors import file_error
 from tenants.datasets.formats.lines import MAX_LINE_BYTES, Source, read_lines
-from tenants.datasets.formats.rows import (
-    ColumnMapping,
-    OnRowError,
-    RawRow,
-    check_required_columns,
-    raise_row_error,
-)
+from tenants.datasets.formats.rows import ColumnMapping, OnRowError, RawRow, find_columns, raise_row_error
 
 DELIMITERS = ",\t;|"
 SAMPLE_LINES = 50
+
+MAX_HEADER_LENGTH: Final = 1 << 16
+QUOTES_IN_TSV: Final = (
+    "In a tab-separated file quotes are part of the text, unless each quoted field closes on its own line."
+    " Save the file as CSV if texts have line ends."
+)
+
+_DELIMITER_LINE: Final = regex.compile(r"\s*\"?sep=([^\w\s\"]|\t)\"?\s*", regex.IGNORECASE)
+"""Excel's line before the header, which names the delimiter."""
+_FIELD: Final = r'(?:"(?:[^"]+|"")*+"|(?!")[^\t]*)'
+_CLOSED_QUOTES: Final = regex.compile(rf"{_FIELD}(?:\t{_FIELD})*")
 
 
 def read_table(
@@ -25,17 +33,20 @@ def read_table(
 ) -> Iterator[RawRow]:
     """The records below the header. Blank lines are skipped; the delimiter is detected.
 
-    Raises ``missing_column`` for the header, and ``malformed_row`` for misplaced quotes or a field beyond
-    ``MAX_LINE_BYTES``. A row with more or fewer fields than the header goes to ``on_error``.
+    Raises ``missing_column`` for the header, and ``malformed_row`` for a column that is there twice, for
+    misplaced quotes or a field beyond ``MAX_LINE_BYTES``. A row with more or fewer fields than the header
+    goes to ``on_error``.
     """
-    header, records, delimiter = _open(source, columns)
-    check_required_columns(columns, header, file=source.name, line=1)
-    indexes = {column: header.index(name) for column, name in columns.present_in(header).items()}
+    header, line, records, delimiter = _open(source, columns, whole=True)
+    names = find_columns(columns, header, file=source.name, line=line)
+    indexes = {column: header.index(name) for column, name in names.items()}
     for row, (line, record) in enumerate(records, start=1):
         if len(record) != len(header):
+            quote = delimiter == "\t" and any('"' in field or "\t" in field for field in record)
             error = file_error(
                 ErrorCode.MALFORMED_ROW,
-                f"has {len(record)} fields where the header has {len(header)} (delimiter {delimiter!r}).",
+                f"has {len(record)} fields where the header has {len(header)} (delimiter {delimiter!r})."
+                + (f" {QUOTES_IN_TSV}" if quote else ""),
                 file=source.name,
                 row=row,
                 line=line,
@@ -49,20 +60,53 @@ def read_table(
 
 def table_columns(source: Source, columns: ColumnMapping) -> dict[str, str]:
     """The columns of the header, each with its value in the first record. Raises as ``read_table``."""
-    header, records, _ = _open(source, columns)
+    header, _, records, _ = _open(source, columns, whole=False)
     first = next((record for _, record in records), [])
     return dict(zip_longest(header, first[: len(header)], fillvalue=""))
 
 
-def _open(source: Source, columns: ColumnMapping) -> tuple[list[str], Iterator[tuple[int, list[str]]], str]:
-    """The header, the records below it, and the delimiter."""
+def table_delimiter(lines: Sequence[str], columns: ColumnMapping) -> str | None:
+    """The delimiter that the first of these lines names, or with which it has the required columns."""
+    first = lines[0] if lines and len(lines[0]) <= MAX_HEADER_LENGTH else ""
+    named = _DELIMITER_LINE.fullmatch(first)
+    if named:
+        return str(named[1])
+    for candidate in DELIMITERS:
+        found = columns.match(next(csv.reader([first], delimiter=candidate), []))
+        if all(found.values()):
+            return candidate
+    return None
+
+
+def _open(
+    source: Source, columns: ColumnMapping, *, whole: bool
+) -> tuple[list[str], int, Iterator[tuple[int, list[str]]], str]:
+    """The header, its line, the records below it, and the delimiter. Quotes are those of the ``whole`` file,
+    or of its first lines."""
     csv.field_size_limit(MAX_LINE_BYTES)
-    lines = (line.text + "\n" for line in read_lines(source))
+    lines = (line.text for line in read_lines(source))
     sample = list(islice(lines, SAMPLE_LINES))
-    delimiter = _delimiter(sample, columns)
-    records = _records(csv.reader(chain(sample, lines), delimiter=delimiter, strict=True), source.name)
-    header = [name.strip() for _, name_row in islice(records, 1) for name in name_row]
-    return header, records, delimiter
+    skipped = next((at for at, line in enumerate(sample) if line.strip()), 0)
+    delimiter = _delimiter(sample[skipped:], columns)
+    if sample and _DELIMITER_LINE.fullmatch(sample[skipped]):
+        sample[skipped] = ""
+    quoted = delimiter != "\t" or not _has_open_quote(
+        (line.text for line in read_lines(source)) if whole else sample
+    )
+    reader = csv.reader(
+        (line + "\n" for line in chain(sample, lines)),
+        delimiter=delimiter,
+        strict=True,
+        quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+    )
+    records = _records(reader, source.name)
+    line, header = next(records, (1, []))
+    return [name.strip() for name in header], line, records, delimiter
+
+
+def _has_open_quote(lines: Iterable[str]) -> bool:
+    """Whether a field begins with a quote that does not close where a field ends on the same line."""
+    return any('"' in line and not _CLOSED_QUOTES.fullmatch(line) for line in lines)
 
 
 def _records(reader: Reader, file: str) -> Iterator[tuple[int, list[str]]]:
@@ -84,14 +128,12 @@ def _records(reader: Reader, file: str) -> Iterator[tuple[int, list[str]]]:
             yield line, record
 
 
-def _delimiter(sample: list[str], columns: ColumnMapping) -> str:
-    """The delimiter with which the header has the required columns, or else the one that is sniffed."""
-    header = next((line for line in sample if line.strip()), "")
-    for candidate in DELIMITERS:
-        found = {name.strip() for name in next(csv.reader([header], delimiter=candidate), [])}
-        if found.issuperset(columns.required.values()):
-            return candidate
+def _delimiter(sample: Sequence[str], columns: ColumnMapping) -> str:
+    """The delimiter that fits the first line, or else the one that is sniffed."""
+    found = table_delimiter(sample, columns)
+    if found is not None:
+        return found
     try:
-        return csv.Sniffer().sniff("".join(sample)[:65536], delimiters=DELIMITERS).delimiter
+        return csv.Sniffer().sniff("\n".join(sample)[:65536], delimiters=DELIMITERS).delimiter
     except csv.Error:
-        return max(DELIMITERS, key=header.count)
+        return max(DELIMITERS, key="".join(sample[:1]).count)

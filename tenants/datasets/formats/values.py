@@ -7,6 +7,14 @@ from typing import Any, NoReturn
 from tenants.base.errors import ErrorCode
 from tenants.datasets.formats.errors import file_error
 from tenants.datasets.formats.examples import SpanAnswer
+from tenants.datasets.formats.normalization import (
+    ASCII_WHITE_SPACE,
+    DuplicateKeyError,
+    parse_list,
+    parse_number,
+    split_at_spaces,
+    unique_keys,
+)
 from tenants.datasets.formats.rows import RawRow
 
 MAX_NUMBER = 1e15
@@ -38,11 +46,12 @@ def kind_of(value: object) -> str:
     return _KINDS.get(type(value), "nothing (null)")
 
 
-def text_value(row: RowContext, name: str, value: Any) -> str:
-    """Text that is not blank and can be encoded as UTF-8."""
+def text_value(row: RowContext, name: str, value: Any, *, blanks: str | None = None) -> str:
+    """Text that is not blank and can be encoded as UTF-8. ``blanks``: what counts as blank, by default all
+    white space."""
     if not isinstance(value, str):
         row.fail(ErrorCode.MIXED_TYPES, f"{name!r} is {kind_of(value)}, not text.", field=name)
-    if not value.strip():
+    if not value.strip(blanks):
         row.fail(ErrorCode.EMPTY_TEXT, f"{name!r} is blank.", field=name)
     if "\0" in value:
         row.fail(ErrorCode.NOT_TEXT, f"{name!r} contains NUL.", field=name)
@@ -52,14 +61,55 @@ def text_value(row: RowContext, name: str, value: Any) -> str:
 
 
 def list_value(row: RowContext, name: str, value: Any) -> list[str]:
-    """A list of at least one text. In a cell of a table they are separated by white space."""
+    """A list of at least one text. In a cell of a table it is written as a list, or separated by spaces."""
     if isinstance(value, str):
-        value = value.split()
+        listed = parse_list(value)
+        are_texts = listed is not None and all(isinstance(item, str) for item in listed)
+        value = listed if are_texts else split_at_spaces(value)
     if not isinstance(value, list):
         row.fail(ErrorCode.MIXED_TYPES, f"{name!r} is {kind_of(value)}, not a list of texts.", field=name)
     if not value:
         row.fail(ErrorCode.EMPTY_TEXT, f"{name!r} is empty.", field=name)
-    return [text_value(row, name, item) for item in value]
+    return [text_value(row, name, item, blanks=ASCII_WHITE_SPACE) for item in value]
+
+
+def labels_value(row: RowContext, name: str, value: Any, separator: str | None) -> list[Any]:
+    """The labels of a row: a list, Label Studio's ``{"choices": [..]}``, spaCy's ``{label: probability}``, one
+    of these as text in a cell, or text that ``separator`` separates (without one it is a single label)."""
+    if isinstance(value, str):
+        written = value.strip()
+        if written.startswith("{"):
+            value = json_value(row, name, written)
+        elif written.startswith("["):
+            value = parse_list(written)
+            if value is None and separator is not None:
+                row.fail(
+                    ErrorCode.MALFORMED_ROW, f"{name!r} starts like a list but is not a valid one.", field=name
+                )
+            value = written if value is None else value
+    if isinstance(value, dict):
+        value = _labels_of_object(row, name, value)
+    if isinstance(value, str) and separator is not None:
+        return [label for label in value.split(separator) if label.strip()]
+    if not isinstance(value, list) and separator is not None:
+        row.fail(
+            ErrorCode.MIXED_TYPES,
+            f"{name!r} is {kind_of(value)}, not a list, nor text separated by {separator!r}.",
+            field=name,
+        )
+    return value if isinstance(value, list) else [value]
+
+
+def _labels_of_object(row: RowContext, name: str, value: dict[str, Any]) -> list[Any]:
+    if isinstance(value.get("choices"), list):
+        return list(value["choices"])
+    if value and all(isinstance(share, int | float) and 0 <= share <= 1 for share in value.values()):
+        return [label for label, share in value.items() if share >= 0.5]
+    row.fail(
+        ErrorCode.MIXED_TYPES,
+        f"{name!r} is an object, but neither {{\"choices\": [..]}} nor labels with a number from 0 to 1.",
+        field=name,
+    )
 
 
 def number_value(row: RowContext, name: str, value: Any) -> float:
@@ -67,7 +117,7 @@ def number_value(row: RowContext, name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         row.fail(ErrorCode.MIXED_TYPES, f"{name!r} is {kind_of(value)}, not a number.", field=name)
     try:
-        number = float(value.replace("_", "?") if isinstance(value, str) else value)
+        number = parse_number(value)
     except (ValueError, OverflowError):
         shown = str(value)[:40]
         row.fail(
@@ -100,7 +150,9 @@ def json_value(row: RowContext, name: str, value: Any) -> Any:
     if not value.strip():
         return []
     try:
-        return json.loads(value)
+        return json.loads(value, object_pairs_hook=unique_keys)
+    except DuplicateKeyError as error:
+        row.fail(ErrorCode.MALFORMED_ROW, f"{name!r} is not valid JSON: {error}.", field=name)
     except (ValueError, RecursionError):
         row.fail(ErrorCode.MALFORMED_ROW, f"{name!r} is not valid JSON.", field=name)
 

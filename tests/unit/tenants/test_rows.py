@@ -87,7 +87,7 @@ def test_a_text_of_another_type_is_named_by_row_and_field(tmp_path: Path, text: 
     assert (error.details["row"], error.details["field"]) == (2, "text")
 
 
-@pytest.mark.parametrize("label", [5, None, 1.5, True, ["x"]])
+@pytest.mark.parametrize("label", [5, None, 1.5, True, {"x": 5}])
 def test_labels_of_two_types_are_refused(tmp_path: Path, label: Any) -> None:
     content = jsonl([{"text": "a", "label": "x"}, {"text": "b", "label": label}])
     error = refused(ErrorCode.MIXED_TYPES, lambda: examples(tmp_path, "a.jsonl", content))
@@ -178,6 +178,8 @@ PLAIN = st.text(st.characters(exclude_characters="\0\r", exclude_categories=["Cs
 def test_what_the_csv_module_writes_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], delimiter: str
 ) -> None:
+    if delimiter == "\t":  # where quotes do not reach over lines
+        rows = [(text.replace("\n", " "), label) for text, label in rows]
     buffer = io.StringIO()
     csv.writer(buffer, delimiter=delimiter).writerows([("text", "label"), *rows])
     found = examples(tmp_path_factory.mktemp("csv"), "a.csv", buffer.getvalue())

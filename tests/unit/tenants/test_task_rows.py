@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.base.errors import ErrorCode
-from tenants.datasets.formats.dataset import read_rows
+from tenants.datasets.formats.readers import read_rows
 from tenants.datasets.formats.examples import (
     ClassificationExample,
     Example,

@@ -1,0 +1,68 @@
+"""Detects the format of a file by its first lines, and reads its rows."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import regex
+
+from tenants.datasets.formats.conll import is_conll, read_conll
+from tenants.datasets.formats.jsonl import MAX_DOCUMENT_BYTES, is_json, read_jsonl
+from tenants.datasets.formats.lines import MAX_LINE_BYTES, Source, read_lines
+from tenants.datasets.formats.rows import ColumnMapping, OnRowError, RawRow, raise_row_error
+from tenants.datasets.formats.table import read_table, table_delimiter
+
+HEAD_LINES: Final = 20
+HEAD_CHARACTERS: Final = 1 << 20
+_JSON_BEGINS: Final = regex.compile(r"\{|\[\s*(?:[\[{\"]|$)")
+
+
+def read_rows(
+    source: Source, task: str, columns: ColumnMapping, on_error: OnRowError = raise_row_error
+) -> tuple[str, Iterator[RawRow]]:
+    """The format of the file and its rows."""
+    kind = detect_format(source, task, columns)
+    if kind == "conll":
+        return kind, read_conll(source, columns)
+    if kind in {"json", "jsonl"}:
+        return kind, read_jsonl(source, columns, on_error, document=kind == "json")
+    return kind, read_table(source, columns, on_error)
+
+
+def detect_format(source: Source, task: str, columns: ColumnMapping) -> str:
+    """``json``, ``jsonl``, ``csv``, ``tsv`` or ``conll``: by the first lines, or else by the extension."""
+    suffix = Path(source.name).suffix.lower()
+    lines = _head(source)
+    first = lines[0].strip() if lines else ""
+    if task == "tagging" and is_conll(lines):
+        return "conll"
+    if (delimiter := table_delimiter(lines, columns)) is not None:
+        return "tsv" if delimiter == "\t" else "csv"
+    if _JSON_BEGINS.match(first) and (suffix not in {".csv", ".tsv"} or is_json(first)):
+        return "json" if _is_document(lines) else "jsonl"
+    if suffix in {".jsonl", ".ndjson", ".json"}:
+        return "jsonl"
+    if suffix in {".csv", ".tsv"}:
+        return suffix[1:]
+    return "conll" if task == "tagging" else "csv"
+
+
+def _head(source: Source) -> list[str]:
+    """The first lines that are not blank."""
+    lines: list[str] = []
+    for line in read_lines(source, max_bytes=MAX_DOCUMENT_BYTES):
+        if line.text.strip():
+            lines.append(line.text)
+        if len(lines) == HEAD_LINES or sum(map(len, lines)) > HEAD_CHARACTERS:
+            break
+    return lines
+
+
+def _is_document(lines: Sequence[str]) -> bool:
+    """Whether the file is one JSON value, rather than one a line."""
+    first = lines[0].strip()
+    if first == "{" or len(first) > MAX_LINE_BYTES:
+        return True
+    if is_json(first):
+        return len(lines) == 1
+    return first.startswith("[") or (len(lines) > 1 and lines[1].lstrip().startswith('"'))
