@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Final
 
 import regex
 
@@ -130,26 +131,58 @@ HEAD_BYTES = 512
 """How many bytes ``check_is_text`` needs: the signature of a tar archive is at 257."""
 
 
-SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
-    (re.compile(rb"PK(\x03\x04|\x05\x06|\x07\x08)"), "a zip archive (or an office document, which is one)"),
-    (re.compile(rb"\x1f\x8b"), "a gzip archive"),
-    (re.compile(rb"BZh[1-9]1AY&SY"), "a bzip2 archive"),
-    (re.compile(rb"\xfd7zXZ\x00"), "an xz archive"),
-    (re.compile(rb"7z\xbc\xaf\x27\x1c"), "a 7-Zip archive"),
-    (re.compile(rb"\x28\xb5\x2f\xfd"), "a Zstandard archive"),
-    (re.compile(rb"Rar!\x1a\x07"), "a RAR archive"),
-    (re.compile(rb".{257}ustar", re.DOTALL), "a tar archive"),
-    (re.compile(rb"\x89PNG\r\n\x1a\n"), "a PNG image"),
-    (re.compile(rb"\xff\xd8\xff"), "a JPEG image"),
-    (re.compile(rb"GIF8[79]a"), "a GIF image"),
-    (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), "a WebP image"),
-    (re.compile(rb"(II\*\x00|MM\x00\*)"), "a TIFF image"),
-    (re.compile(rb"%PDF-\d"), "a PDF document"),
-    (re.compile(rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), "an old Microsoft Office document"),
-    (re.compile(rb"SQLite format 3\x00"), "an SQLite database"),
-    (re.compile(rb"PAR1\x15"), "a Parquet file"),
-    (re.compile(rb"\x7fELF"), "a program"),
+UNPACK: Final = "Unpack or export it first."
+
+SIGNATURES: Final[tuple[tuple[re.Pattern[bytes], str, str], ...]] = (
+    (
+        re.compile(rb"PK\x03\x04.{26}(\[Content_Types\]\.xml|_rels/|docProps/|xl/)", re.DOTALL),
+        "an office document, such as an Excel workbook (.xlsx)",
+        "Save the sheet as 'CSV UTF-8' in Excel.",
+    ),
+    (
+        re.compile(rb"PK(\x03\x04|\x05\x06|\x07\x08)"),
+        "a zip archive (or an office document, which is one)",
+        UNPACK,
+    ),
+    (re.compile(rb"\x1f\x8b"), "a gzip archive", UNPACK),
+    (re.compile(rb"BZh[1-9]1AY&SY"), "a bzip2 archive", UNPACK),
+    (re.compile(rb"\xfd7zXZ\x00"), "an xz archive", UNPACK),
+    (re.compile(rb"7z\xbc\xaf\x27\x1c"), "a 7-Zip archive", UNPACK),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "a Zstandard archive", UNPACK),
+    (re.compile(rb"Rar!\x1a\x07"), "a RAR archive", UNPACK),
+    (re.compile(rb".{257}ustar", re.DOTALL), "a tar archive", UNPACK),
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "a PNG image", UNPACK),
+    (re.compile(rb"\xff\xd8\xff"), "a JPEG image", UNPACK),
+    (re.compile(rb"GIF8[79]a"), "a GIF image", UNPACK),
+    (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), "a WebP image", UNPACK),
+    (re.compile(rb"(II\*\x00|MM\x00\*)"), "a TIFF image", UNPACK),
+    (re.compile(rb"%PDF-\d"), "a PDF document", UNPACK),
+    (
+        re.compile(rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
+        "an old Microsoft Office document",
+        "Save the sheet as 'CSV UTF-8' in Excel.",
+    ),
+    (re.compile(rb"SQLite format 3\x00"), "an SQLite database", UNPACK),
+    (
+        re.compile(rb"PAR1"),
+        "a Parquet file",
+        "Write JSON lines: to_json() of Hugging Face datasets, or to_json(orient='records', lines=True) of"
+        " pandas.",
+    ),
+    (
+        re.compile(rb"ARROW1\x00\x00|\xff\xff\xff\xff.{4}\x10\x00\x00\x00", re.DOTALL),
+        "an Arrow file",
+        "Load the folder with Hugging Face datasets (load_from_disk) and write JSON lines by to_json().",
+    ),
+    (
+        re.compile(rb"x[\x01\x9c\xda]"),
+        "compressed data, such as a .spacy file",
+        "In spaCy, write JSON lines of [text, annotations] from the documents of the DocBin.",
+    ),
+    (re.compile(rb"\x80[\x02-\x05]"), "a Python pickle, which is never loaded", "Write JSON lines."),
+    (re.compile(rb"\x7fELF"), "a program", UNPACK),
 )
+"""How binary files begin, what they are, and what to do."""
 
 
 WIDE_ENCODING_MARKS: tuple[tuple[bytes, str], ...] = (
@@ -162,11 +195,11 @@ WIDE_ENCODING_MARKS: tuple[tuple[bytes, str], ...] = (
 
 def check_is_text(head: bytes, *, file: str) -> None:
     """Raise ``not_text`` or ``invalid_encoding`` if the first bytes are not those of a UTF-8 text."""
-    for pattern, kind in SIGNATURES:
+    for pattern, kind, advice in SIGNATURES:
         if pattern.match(head):
             raise file_error(
                 ErrorCode.NOT_TEXT,
-                f"this is {kind}, not text. Unpack or export it first.",
+                f"this is {kind}, not text. {advice}",
                 file=file,
                 found=kind,
             )
@@ -174,7 +207,7 @@ def check_is_text(head: bytes, *, file: str) -> None:
         if head.startswith(mark):
             raise file_error(
                 ErrorCode.INVALID_ENCODING,
-                f"this text is encoded in {encoding}. Save it as UTF-8.",
+                f"this text is encoded in {encoding}. Save it as UTF-8, in Excel as 'CSV UTF-8'.",
                 file=file,
                 byte=0,
                 found=encoding,

@@ -6,7 +6,9 @@ from typing import Final
 
 import regex
 
+from tenants.base.errors import ErrorCode
 from tenants.datasets.formats.conll import is_conll, read_conll
+from tenants.datasets.formats.errors import file_error
 from tenants.datasets.formats.jsonl import MAX_DOCUMENT_BYTES, is_json, read_jsonl
 from tenants.datasets.formats.lines import MAX_LINE_BYTES, Source, read_lines
 from tenants.datasets.formats.rows import ColumnMapping, OnRowError, RawRow, raise_row_error
@@ -14,6 +16,7 @@ from tenants.datasets.formats.table import read_table, table_delimiter
 
 HEAD_LINES: Final = 20
 HEAD_CHARACTERS: Final = 1 << 20
+FASTTEXT_MARK: Final = "__label__"
 _JSON_BEGINS: Final = regex.compile(r"\{|\[\s*(?:[\[{\"]|$)")
 
 
@@ -34,6 +37,13 @@ def detect_format(source: Source, task: str, columns: ColumnMapping) -> str:
     suffix = Path(source.name).suffix.lower()
     lines = _head(source)
     first = lines[0].strip() if lines else ""
+    if first.startswith(FASTTEXT_MARK):
+        raise file_error(
+            ErrorCode.MALFORMED_ROW,
+            "this is fastText's format. Export JSON lines, or a CSV file with the columns text and label.",
+            file=source.name,
+            line=1,
+        )
     if task == "tagging" and is_conll(lines):
         return "conll"
     if (delimiter := table_delimiter(lines, columns)) is not None:

@@ -191,8 +191,12 @@ def _question_answering(row: RowContext) -> QuestionAnsweringExample:
 
 
 def _generation(row: RowContext) -> GenerationExample:
-    prompt, completion = (text_value(row, name, row.raw.fields[name]) for name in ("prompt", "completion"))
-    return GenerationExample(prompt, completion)
+    completion = row.raw.fields["completion"]
+    if isinstance(completion, list) and len(completion) == 1:
+        completion = completion[0]  # annotation tools write a list, since annotators may write several
+    return GenerationExample(
+        text_value(row, "prompt", row.raw.fields["prompt"]), text_value(row, "completion", completion)
+    )
 
 
 def _chat(row: RowContext) -> ChatExample:

@@ -1,0 +1,183 @@
+"""Files of other tools, and files as people have them: each is read as its tool means it, or refused with what it
+is and what to do."""
+
+import io
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenants.base.errors import HmiError
+from tenants.datasets.services.datasets import dataset_preview
+
+FOLDER = Path(__file__).parent / "files"
+DOCS = Path(__file__).parents[2] / "docs" / "formats.md"
+
+LAMP, PARCEL, HINGE = "The lamp flickers", "The parcel came late", "The hinge squeaks"
+TOKENS = ["Ada", "Lovelace", "lived", "in", "London", "."]
+TAGS = ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
+ENTITIES = {"tokens": TOKENS, "tags": TAGS}
+FAULT = {"text": LAMP, "label": "fault"}
+BOTH = {"text": LAMP, "labels": ["delivery", "fault"]}
+ADA = "Ada Lovelace lived in London."
+QUESTION: dict[str, Any] = {
+    "question": "Who lived in London?",
+    "context": ADA,
+    "answers": [{"text": "Ada Lovelace", "start": 0}],
+}
+CHAT = {"messages": [{"role": "user", "content": LAMP}, {"role": "assistant", "content": "fault"}]}
+
+
+@dataclass(frozen=True)
+class ToolFile:
+    """A file of a tool: its first row and number of rows, or the code and words of its refusal."""
+
+    path: str
+    task: str
+    first: dict[str, Any] | str
+    says: str = ""
+    rows: int = 12
+    columns: dict[str, str] = field(default_factory=dict)
+    separator: str = "|"
+
+    @property
+    def is_read(self) -> bool:
+        return not isinstance(self.first, str)
+
+
+def read(path: str, task: str, first: dict[str, Any], rows: int = 12, **options: Any) -> ToolFile:
+    return ToolFile(path, task, first, rows=rows, **options)
+
+
+def refuse(path: str, task: str, code: str, says: str) -> ToolFile:
+    return ToolFile(path, task, code, says)
+
+
+TOPIC = {"columns": {"label": "topic"}}
+TOPICS = {"columns": {"labels": "topic"}}
+SHORT = {"prompt": f"Shorten: {LAMP}", "completion": "flickers"}
+TOOL_FILES = [
+    read("label_studio/classification.json", "classification", FAULT),
+    read("label_studio/classification_min.json", "classification", FAULT, **TOPIC),
+    read("label_studio/classification.csv", "classification", FAULT, **TOPIC),
+    read("label_studio/classification.tsv", "classification", FAULT, **TOPIC),
+    read("label_studio/multilabel.json", "multilabel", BOTH),
+    read("label_studio/multilabel_min.json", "multilabel", BOTH, **TOPICS),
+    read("label_studio/multilabel.csv", "multilabel", BOTH, **TOPICS),
+    read("label_studio/entities.json", "tagging", ENTITIES),
+    read("label_studio/entities_min.json", "tagging", ENTITIES),
+    read("label_studio/entities.csv", "tagging", ENTITIES),
+    read(
+        "label_studio/entities.conll",
+        "tagging",
+        ENTITIES,
+    ),
+    read("doccano/classification.jsonl", "classification", FAULT),
+    read("doccano/classification.json", "classification", FAULT),
+    read("doccano/multilabel.jsonl", "multilabel", BOTH),
+    read("doccano/multilabel.csv", "multilabel", BOTH, separator="#"),
+    read("doccano/entities.jsonl", "tagging", ENTITIES),
+    read("doccano/relations.jsonl", "tagging", ENTITIES),
+    read(
+        "doccano/sequence_to_sequence.jsonl",
+        "generation",
+        SHORT,
+        columns={"prompt": "text", "completion": "label"},
+    ),
+    refuse("doccano/classification.txt", "classification", "malformed_row", "fastText"),
+    read("prodigy/entities.jsonl", "tagging", ENTITIES),
+    read("prodigy/entities_without_tokens.jsonl", "tagging", ENTITIES),
+    read("prodigy/choice.jsonl", "classification", FAULT),
+    read("prodigy/choices.jsonl", "multilabel", BOTH),
+    read("prodigy/binary.jsonl", "classification", FAULT),
+    read("spacy/entities.json", "tagging", ENTITIES),
+    read("spacy/entities.jsonl", "tagging", ENTITIES),
+    read("spacy/categories.jsonl", "classification", FAULT),
+    read("spacy/multilabel.jsonl", "multilabel", BOTH),
+    refuse("spacy/training_v2.json", "tagging", "malformed_row", "spaCy's JSON of version 2"),
+    refuse("spacy/train.spacy", "tagging", "not_text", ".spacy"),
+    read("hugging_face/classification.jsonl", "classification", {"text": LAMP, "label": "0"}),
+    read("hugging_face/classification.csv", "classification", {"text": LAMP, "label": "0"}),
+    read("hugging_face/multilabel.csv", "multilabel", {"text": LAMP, "labels": ["0"]}),
+    read("hugging_face/entities.jsonl", "tagging", ENTITIES),
+    read("hugging_face/entities.csv", "tagging", ENTITIES),
+    refuse("hugging_face/entities_numbers.jsonl", "tagging", "invalid_tags", "int2str"),
+    read("hugging_face/question_answering.jsonl", "question_answering", QUESTION),
+    read("hugging_face/question_answering_field.json", "question_answering", QUESTION),
+    read(
+        "hugging_face/generation.jsonl",
+        "generation",
+        {"prompt": f"Say {LAMP}:", "completion": f" {LAMP}"},
+    ),
+    read("hugging_face/chat.jsonl", "chat", CHAT),
+    read("hugging_face/chat.json", "chat", CHAT),
+    refuse("hugging_face/classification.parquet", "classification", "not_text", "to_json()"),
+    refuse("hugging_face/train.arrow", "classification", "not_text", "to_json()"),
+    read(
+        "squad/train-v1.1.json",
+        "question_answering",
+        QUESTION | {"answers": [*QUESTION["answers"], {"text": "London", "start": 22}]},
+    ),
+    read("squad/train-v2.0.json", "question_answering", QUESTION, rows=24),
+    read("pandas/records.json", "classification", FAULT),
+    read("pandas/float_labels.jsonl", "classification", {"text": LAMP, "label": "0"}),
+    read("pandas/list_cells.csv", "multilabel", BOTH),
+    refuse("pandas/columns.json", "classification", "malformed_row", "orient='records'"),
+    read("excel/semicolons.csv", "classification", FAULT | {"text": f"{LAMP}, twice"}),
+    read("excel/sep_line.csv", "classification", FAULT),
+    read("excel/tabs.tsv", "classification", FAULT),
+    refuse("excel/unicode_text.txt", "classification", "invalid_encoding", "CSV UTF-8"),
+    refuse("excel/workbook.xlsx", "classification", "not_text", "CSV UTF-8"),
+]
+
+
+@pytest.fixture(autouse=True)
+def uploads(upload_root: Path) -> Path:
+    """The folder in which received files are checked."""
+    return upload_root
+
+
+def preview(name: str, content: bytes | str, task: str, **options: Any) -> dict[str, Any]:
+    """What upload, check and preview say of one file."""
+    content = content.encode() if isinstance(content, str) else content
+    files = {"train": (name, io.BytesIO(content))}
+    return dataset_preview(task=task, files=files, allow_leaks=True, **options)
+
+
+def rows_of(name: str, content: bytes | str, task: str, **options: Any) -> list[dict[str, Any]]:
+    """The first rows of a file that is read."""
+    found = preview(name, content, task, **options)
+    return [{key: value for key, value in row.items() if key != "cut"} for row in found["rows"]["train"]]
+
+
+def refusal(name: str, content: bytes | str, task: str, **options: Any) -> HmiError:
+    """The error with which a file is refused."""
+    with pytest.raises(HmiError) as caught:
+        preview(name, content, task, **options)
+    return caught.value
+
+
+def same(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with its labels sorted: their order says nothing."""
+    return row | {"labels": sorted(row["labels"])} if "labels" in row else row
+
+
+@pytest.mark.parametrize("file", TOOL_FILES, ids=lambda file: file.path)
+def test_a_file_of_a_tool_is_read_or_refused_with_what_to_do(file: ToolFile) -> None:
+    path = FOLDER / file.path
+    options = {"columns": file.columns, "separator": file.separator}
+    if isinstance(file.first, str):
+        error = refusal(path.name, path.read_bytes(), file.task, **options)
+        assert (error.code, file.says in error.message) == (file.first, True), error.message
+    else:
+        found = preview(path.name, path.read_bytes(), file.task, **options)
+        assert found["report"]["rows"] == file.rows
+        assert same(rows_of(path.name, path.read_bytes(), file.task, **options)[0]) == file.first
+
+
+def test_the_page_of_formats_lists_exactly_these_files() -> None:
+    listed = re.findall(r"^\|.*\| `([^`|]+\.\w+)` \| (read|refused)", DOCS.read_text(), re.MULTILINE)
+    assert dict(listed) == {file.path: "read" if file.is_read else "refused" for file in TOOL_FILES}
+    assert {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.*")} == {file.path for file in TOOL_FILES}
