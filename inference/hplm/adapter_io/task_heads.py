@@ -176,7 +176,9 @@ def output_labels(
 
 
 def _is_name(label: str) -> bool:
-    return bool(label.strip()) and label.isprintable() and len(label) <= MAX_LABEL_LENGTH
+    # Words of some languages, and emoji, differ in joiners, which are not printable.
+    visible = label.translate({0x200C: None, 0x200D: None})
+    return bool(visible.strip()) and visible.isprintable() and len(label) <= MAX_LABEL_LENGTH
 
 
 def _is_tag(label: str) -> bool:

@@ -17,7 +17,7 @@ from tenants.datasets.formats.table import read_table, table_delimiter
 HEAD_LINES: Final = 20
 HEAD_CHARACTERS: Final = 1 << 20
 FASTTEXT_MARK: Final = "__label__"
-_JSON_BEGINS: Final = regex.compile(r"\{|\[\s*(?:[\[{\"]|$)")
+_JSON_BEGINS: Final = regex.compile(r"\{\s*(?:\"|$)|\[\s*(?:[\[{]|$)")
 
 
 def read_rows(
@@ -48,7 +48,7 @@ def detect_format(source: Source, task: str, columns: ColumnMapping) -> str:
         return "conll"
     if (delimiter := table_delimiter(lines, columns)) is not None:
         return "tsv" if delimiter == "\t" else "csv"
-    if _JSON_BEGINS.match(first) and (suffix not in {".csv", ".tsv"} or is_json(first)):
+    if _JSON_BEGINS.match(first) or (first.startswith('["') and is_json(first)):
         return "json" if _is_document(lines) else "jsonl"
     if suffix in {".jsonl", ".ndjson", ".json"}:
         return "jsonl"

@@ -12,6 +12,7 @@ from tenants.datasets.formats.examples import (
     RegressionExample,
     TaggingExample,
 )
+from tenants.datasets.formats.normalization import label_likeness
 from tenants.datasets.formats.splits import LEAK_LIMIT, unseen_labels
 from tenants.datasets.formats.statistics import FlaggedRows
 
@@ -89,12 +90,22 @@ def _label_warnings(draft: DatasetDraft) -> list[str]:
     rare = sorted(label for label, rows in train.labels.items() if rows < MIN_ROWS_PER_LABEL)
     if rare:
         warnings.append(f"Labels with fewer than {MIN_ROWS_PER_LABEL} examples in train: {_listed(rare)}.")
+    for alike in _labels_alike(draft.labels):
+        warnings.append(f"The labels {_listed(list(map(repr, alike)))} differ only in letter case or number format.")
     if train.imbalance is not None and train.imbalance > MAX_IMBALANCE:
         warnings.append(
             f"The most frequent label of train is {train.imbalance:,.0f} times as frequent as the rarest:"
             " look at macro-F1 and the metrics of each label, not only at accuracy."
         )
     return warnings
+
+
+def _labels_alike(labels: list[str]) -> list[list[str]]:
+    """Groups of labels that may be meant as one."""
+    by_likeness: dict[str, list[str]] = {}
+    for label in labels:
+        by_likeness.setdefault(label_likeness(label), []).append(label)
+    return [alike for alike in by_likeness.values() if len(alike) > 1]
 
 
 def _leak(leak: dict[str, Any]) -> str:

@@ -1,23 +1,37 @@
 """Metrics of generated texts, beside those of a trivial baseline."""
 
-import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import regex
 import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 
 from workers.training.metrics import most_frequent
 
-WORD: Final = re.compile(r"[^\W_]+")
+UNSPACED: Final = "".join(
+    rf"\p{{{script}}}" for script in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")
+)
+"""Scripts that are written without spaces between words: each letter counts as a word."""
+WORD: Final = regex.compile(
+    rf"[[\p{{L}}\p{{N}}]&&[{UNSPACED}]]\p{{M}}*"
+    rf"|[[\p{{L}}\p{{N}}]--[{UNSPACED}]][[\p{{L}}\p{{M}}\p{{N}}]--[{UNSPACED}]]*[+#]*"
+    r"|\p{So}\p{M}*",
+    regex.V1,
+)
+"""Letters and digits with their combining marks, such as the vowel signs of Indic scripts, and with the signs
+in which C++ and C# differ; or an emoji."""
+INVISIBLE: Final = regex.compile(r"\p{Cf}+")
 
 
 class _Words:
-    """ROUGE's tokenizer for texts of any script; its own drops all but ASCII."""
+    """ROUGE's tokenizer for texts of any script; its own drops all but ASCII. Texts that differ in Unicode form
+    or in invisible characters alone have the same words."""
 
     def tokenize(self, text: str) -> list[str]:
-        return WORD.findall(text.lower())
+        return WORD.findall(INVISIBLE.sub("", unicodedata.normalize("NFC", text).lower()))
 
 
 @dataclass(frozen=True, slots=True)
