@@ -13,6 +13,8 @@ import pytest
 
 from tenants.base.errors import HmiError
 from tenants.datasets.formats import jsonl as jsonl_module
+from tenants.datasets.formats.corpus import draft_corpus
+from tenants.datasets.formats.lines import Source
 from tenants.datasets.services.datasets import dataset_preview
 from workers.training.generative.metrics import rouge_l
 
@@ -644,3 +646,21 @@ def test_rouge_of_other_words_is_zero_in_every_script(wanted: str, written: str)
 )
 def test_rouge_counts_the_words_of_every_script(wanted: str, written: str, score: float) -> None:
     assert rouge_l([[wanted]], [written]) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [("a.jsonl", False), ("a.json", False), ("a.txt", False), ("a.jsonl", True), ("a.json", True)],
+)
+def test_a_corpus_of_json_is_recognised_by_its_content(name: str, document: bool, tmp_path: Path) -> None:
+    rows = [{"text": f"line {number}", "id": number} for number in range(12)]
+    path = tmp_path / name
+    path.write_text(json.dumps(rows) if document else jsonl(rows))
+    draft = draft_corpus(file=Source(path, name), workspace=tmp_path)
+    assert draft.preview[:2] == ["line 0", "line 1"]
+
+
+def test_a_corpus_that_begins_with_a_bracket_stays_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text('{\n[1] a note\n{"id": 5}\n')
+    assert draft_corpus(file=Source(path, "a.txt"), workspace=tmp_path).preview == ["{", "[1] a note", '{"id": 5}']

@@ -9,6 +9,7 @@ from tenants.base.errors import ErrorCode
 from tenants.datasets.formats.errors import file_error
 from tenants.datasets.formats.jsonl import read_jsonl
 from tenants.datasets.formats.lines import Source, fingerprint, read_lines
+from tenants.datasets.formats.readers import detect_corpus_format
 from tenants.datasets.formats.row_parser import parse_text
 from tenants.datasets.formats.rows import ColumnMapping
 from tenants.datasets.formats.statistics import FlaggedRows, LengthStatistics
@@ -51,14 +52,14 @@ class CorpusDraft:
 
 
 def draft_corpus(*, file: Source, workspace: Path) -> CorpusDraft:
-    """Read a text file, or JSON lines with ``text``, and write the canonical file. Blank lines are left out.
+    """Read a text file, or JSON with ``text``, and write the canonical file. Blank lines are left out.
 
     White space inside a text, including unusual line ends, becomes single spaces.
     """
-    is_jsonl = Path(file.name).suffix.lower() in {".jsonl", ".ndjson"}
-    draft = CorpusDraft(path=workspace / "corpus.txt", format="jsonl" if is_jsonl else "text")
+    kind = detect_corpus_format(file)
+    draft = CorpusDraft(path=workspace / "corpus.txt", format=kind)
     with draft.path.open("x", encoding="utf-8", newline="\n") as canonical:
-        for text in _texts_of_jsonl(file) if is_jsonl else _texts(file):
+        for text in _texts(file) if kind == "text" else _texts_of_json(file, document=kind == "json"):
             cleaned = " ".join(text.split())
             if cleaned:
                 draft.add(cleaned)
@@ -100,5 +101,6 @@ def _texts(file: Source) -> Iterator[str]:
     return (line.text for line in read_lines(file))
 
 
-def _texts_of_jsonl(file: Source) -> Iterator[str]:
-    return (parse_text(raw, file.name, "text") for raw in read_jsonl(file, ColumnMapping({"text": "text"})))
+def _texts_of_json(file: Source, *, document: bool) -> Iterator[str]:
+    rows = read_jsonl(file, ColumnMapping({"text": "text"}), document=document)
+    return (parse_text(raw, file.name, "text") for raw in rows)

@@ -19,6 +19,9 @@ EMPTY: tuple[object, ...] = (None, "", [])
 SAMPLE_ROWS = 20
 """Rows whose fields are the columns of a file: one record may lack optional fields."""
 
+MAX_KNOWN_KEYS: Final = 64
+"""Records of a file have few sets of keys; their columns are looked up once."""
+
 MAX_DOCUMENT_BYTES: Final = 64 * 1024 * 1024
 """A document is read as a whole; lines are not."""
 
@@ -59,7 +62,8 @@ def read_jsonl(
                     raise
                 on_error(error, row, content)
                 continue
-            known[keys] = names
+            if len(known) < MAX_KNOWN_KEYS:
+                known[keys] = names
             # null: the record does not have this optional column.
             fields = {column: record[name] for column, name in names.items()}
             absent = [column for column in columns.optional if fields.get(column, "") is None]

@@ -1,5 +1,6 @@
 """Detects the format of a file by its first lines, and reads its rows."""
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from tenants.datasets.formats.lines import MAX_LINE_BYTES, Source, read_lines
 from tenants.datasets.formats.rows import ColumnMapping, OnRowError, RawRow, raise_row_error
 from tenants.datasets.formats.table import read_table, table_delimiter
 
+JSON_SUFFIXES: Final = frozenset({".jsonl", ".ndjson", ".json"})
 HEAD_LINES: Final = 20
 HEAD_CHARACTERS: Final = 1 << 20
 FASTTEXT_MARK: Final = "__label__"
@@ -50,11 +52,21 @@ def detect_format(source: Source, task: str, columns: ColumnMapping) -> str:
         return "tsv" if delimiter == "\t" else "csv"
     if _JSON_BEGINS.match(first) or (first.startswith('["') and is_json(first)):
         return "json" if _is_document(lines) else "jsonl"
-    if suffix in {".jsonl", ".ndjson", ".json"}:
+    if suffix in JSON_SUFFIXES:
         return "jsonl"
     if suffix in {".csv", ".tsv"}:
         return suffix[1:]
     return "conll" if task == "tagging" else "csv"
+
+
+def detect_corpus_format(source: Source) -> str:
+    """``text``, or ``json`` or ``jsonl`` of objects with a ``text``."""
+    lines = _head(source)
+    first = lines[0].strip() if lines else ""
+    is_object = first.startswith("{") and is_json(first) and "text" in json.loads(first)
+    if is_object or Path(source.name).suffix.lower() in JSON_SUFFIXES:
+        return "json" if lines and _is_document(lines) else "jsonl"
+    return "text"
 
 
 def _head(source: Source) -> list[str]:

@@ -97,7 +97,7 @@ def _results(result: Any) -> Record:
         value = one.get("value") if isinstance(one, dict) else None
         if not isinstance(value, dict):
             continue
-        name, kind = str(one.get("from_name")), one.get("type")
+        name, kind = str(one.get("from_name")), str(one.get("type"))
         if kind == "labels":
             spans.setdefault(name, []).append(value)
         elif kind in LABEL_STUDIO_VALUES:

@@ -28,6 +28,7 @@ from tenants.accounts.services.api_keys import MAX_OVERLAP
 from tenants.accounts.services.invitations import INVITATION_LIFETIME
 from tenants.base.upload_concurrency import MAX_CONCURRENT_DOWNLOADS, MAX_CONCURRENT_UPLOADS, SMALL_BODY_BYTES
 from tenants.datasets.formats.dataset import MAX_LABELS, MAX_ROWS
+from tenants.datasets.formats.jsonl import MAX_DOCUMENT_BYTES
 from tenants.datasets.formats.lines import MAX_LINE_BYTES
 from tenants.datasets.formats.splits import LEAK_LIMIT
 from tenants.datasets.models.upload import MAX_METADATA_LENGTH
@@ -67,6 +68,7 @@ FIXED: dict[str, Any] = {
     "JSON of an adapter's folder": MAX_CONFIG_BYTES,
     "Processor time to read an adapter, or to write one": CPU_LIMIT_S,
     "Line of a file": MAX_LINE_BYTES,
+    "File of a dataset that is one JSON value, such as an array": MAX_DOCUMENT_BYTES,
     "Rows of a dataset": MAX_ROWS,
     "Labels of a dataset": MAX_LABELS,
     "[Batches](batches.md#limits) that wait or run": MAX_ACTIVE_BATCHES,

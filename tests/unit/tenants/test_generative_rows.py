@@ -68,7 +68,7 @@ def test_prompts_are_read_from_tables_and_other_columns(tmp_path: Path) -> None:
     ("value", "code"),
     [
         (" ", ErrorCode.EMPTY_TEXT),
-        (["a"], ErrorCode.MIXED_TYPES),
+        (["a", "b"], ErrorCode.MIXED_TYPES),
         (7, ErrorCode.MIXED_TYPES),
         ("a\0b", ErrorCode.NOT_TEXT),
         ("\ud800", ErrorCode.INVALID_ENCODING),
