@@ -186,7 +186,9 @@ def test_a_file_of_a_tool_is_read_or_refused_with_what_to_do(file: ToolFile) -> 
 def test_the_page_of_formats_lists_exactly_these_files() -> None:
     listed = re.findall(r"^\|.*\| `([^`|]+\.\w+)` \| (read|refused)", DOCS.read_text(), re.MULTILINE)
     assert dict(listed) == {file.path: "read" if file.is_read else "refused" for file in TOOL_FILES}
-    assert {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.*")} == {file.path for file in TOOL_FILES}
+    assert {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.*")} == {
+        file.path for file in TOOL_FILES
+    }
 
 
 # --- tables -------------------------------------------------------------------------------------------------
@@ -340,7 +342,19 @@ def test_joiners_of_words_and_emoji_are_part_of_a_label(task: str, label: str) -
 @pytest.mark.parametrize("task", LABEL_TASKS)
 @pytest.mark.parametrize(
     "character",
-    ["\u200b", "\u202e", "\u2066", "\u200e", "\u061c", "\u2060", "\ufeff", "\u00ad", "\u3164", "\U000e0041", "\x07"],
+    [
+        "\u200b",
+        "\u202e",
+        "\u2066",
+        "\u200e",
+        "\u061c",
+        "\u2060",
+        "\ufeff",
+        "\u00ad",
+        "\u3164",
+        "\U000e0041",
+        "\x07",
+    ],
 )
 def test_a_label_with_an_invisible_character_is_refused_by_its_code(task: str, character: str) -> None:
     name, content = labelled(task, f"a{character}b")
@@ -469,7 +483,9 @@ def spans(*found: Any, text: str = TEXT) -> str:
 
 
 def test_words_of_spans_are_cut_at_punctuation_chinese_and_borders() -> None:
-    row = rows_of("a.jsonl", spans([0, 3, "PER"], [8, 10, "PER"], [14, 22, "LOC"], [27, 29, "X"]), "tagging")[0]
+    row = rows_of("a.jsonl", spans([0, 3, "PER"], [8, 10, "PER"], [14, 22, "LOC"], [27, 29, "X"]), "tagging")[
+        0
+    ]
     pairs = list(zip(row["tokens"], row["tags"], strict=True))
     assert pairs == [
         ("Ada", "B-PER"),
@@ -535,7 +551,8 @@ def test_a_span_inside_a_given_token_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 @pytest.mark.parametrize(
-    ("written", "number"), [("1.5", 1.5), (" 1.50 ", 1.5), ("1e3", 1000.0), ("+2", 2.0), ("1,5", None), ("5%", None)]
+    ("written", "number"),
+    [("1.5", 1.5), (" 1.50 ", 1.5), ("1e3", 1000.0), ("+2", 2.0), ("1,5", None), ("5%", None)],
 )
 def test_a_number_is_written_with_a_decimal_point_in_every_format(
     name: str, written: str, number: float | None
@@ -543,7 +560,9 @@ def test_a_number_is_written_with_a_decimal_point_in_every_format(
     if name == "a.csv":
         content = "text;value\n" + "".join(f"row {n};{n}\n" for n in range(20)) + f"last;{written}\n"
     else:
-        content = jsonl([*({"text": f"row {n}", "value": n} for n in range(20)), {"text": "last", "value": written}])
+        content = jsonl(
+            [*({"text": f"row {n}", "value": n} for n in range(20)), {"text": "last", "value": written}]
+        )
     if number is None:
         assert "decimal point" in refusal(name, content, "regression").message
     else:
@@ -618,7 +637,12 @@ def test_texts_that_differ_in_marks_or_symbols_are_no_leak(one: str, other: str)
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("Hello, World!", "hello world"), ("caf\u00e9", "cafe\u0301"), ("می\u200cخواهم", "میخواهم"), ("मेल!", "मेल")],
+    [
+        ("Hello, World!", "hello world"),
+        ("caf\u00e9", "cafe\u0301"),
+        ("می\u200cخواهم", "میخواهم"),
+        ("मेल!", "मेल"),
+    ],
 )
 def test_texts_that_differ_in_case_punctuation_or_unicode_form_are_a_leak(one: str, other: str) -> None:
     assert [leak["rows"] for leak in leaks([one], [other])] == [1]
@@ -663,4 +687,8 @@ def test_a_corpus_of_json_is_recognised_by_its_content(name: str, document: bool
 def test_a_corpus_that_begins_with_a_bracket_stays_text(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text('{\n[1] a note\n{"id": 5}\n')
-    assert draft_corpus(file=Source(path, "a.txt"), workspace=tmp_path).preview == ["{", "[1] a note", '{"id": 5}']
+    assert draft_corpus(file=Source(path, "a.txt"), workspace=tmp_path).preview == [
+        "{",
+        "[1] a note",
+        '{"id": 5}',
+    ]

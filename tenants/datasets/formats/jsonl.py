@@ -128,7 +128,9 @@ def _document_values(source: Source) -> Iterator[_Value]:
         try:
             value, at = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            where = error.lineno if isinstance(error, json.JSONDecodeError) else text.count("\n", 0, begin) + 1
+            where = (
+                error.lineno if isinstance(error, json.JSONDecodeError) else text.count("\n", 0, begin) + 1
+            )
             raise _malformed(ValueError(_reason(error)), source.name, where) from error
         line, counted = line + text.count("\n", counted, begin), begin
         yield line, text[begin : min(at, begin + MAX_CONTENT_LENGTH)], value

@@ -94,6 +94,8 @@ def _decode(raw: bytes, offset: int, number: int, file: str) -> str:
 
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}\p{So}\p{Sc}\p{Sm}_#]+")
 """Letters with their marks, digits, symbols and ``#``: C, C++ and C# differ. Punctuation is no part of it."""
+ASCII_WORD = re.compile(r"[\w#$+<=>|~]+", re.ASCII)
+"""The same in ASCII, where most texts are, in half the time."""
 INVISIBLE = regex.compile(r"\p{Cf}+")
 
 
@@ -107,7 +109,8 @@ def folded(text: str) -> str:
 def normalise(text: str) -> str:
     """The words of the text in lower case, with single spaces. A text without words keeps its punctuation."""
     plain = folded(text)
-    return " ".join(WORD.findall(INVISIBLE.sub("", plain))) or plain
+    words = ASCII_WORD.findall(plain) if plain.isascii() else WORD.findall(INVISIBLE.sub("", plain))
+    return " ".join(words) or plain
 
 
 def fingerprint(*texts: str) -> int:

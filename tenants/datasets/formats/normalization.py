@@ -4,6 +4,7 @@ import ast
 import json
 import unicodedata
 from collections import Counter
+from functools import lru_cache
 from typing import Any, Final
 
 import regex
@@ -29,6 +30,7 @@ class DuplicateKeyError(ValueError):
     """A key occurs twice in a JSON object."""
 
 
+@lru_cache(maxsize=4096)
 def clean_label(text: str) -> str:
     """The label in NFC, without white space around it; white space inside becomes single spaces.
 

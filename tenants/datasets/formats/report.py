@@ -91,7 +91,9 @@ def _label_warnings(draft: DatasetDraft) -> list[str]:
     if rare:
         warnings.append(f"Labels with fewer than {MIN_ROWS_PER_LABEL} examples in train: {_listed(rare)}.")
     for alike in _labels_alike(draft.labels):
-        warnings.append(f"The labels {_listed(list(map(repr, alike)))} differ only in letter case or number format.")
+        warnings.append(
+            f"The labels {_listed(list(map(repr, alike)))} differ only in letter case or number format."
+        )
     if train.imbalance is not None and train.imbalance > MAX_IMBALANCE:
         warnings.append(
             f"The most frequent label of train is {train.imbalance:,.0f} times as frequent as the rarest:"

@@ -110,7 +110,11 @@ def column_mapping(task: str, columns: Mapping[str, str] | None) -> ColumnMappin
     return ColumnMapping(
         {column: given.get(column, column) for column in named},
         {column: column for column in optional if column not in given},
-        {column: names for column, names in TOOL_COLUMNS.items() if column in required and column not in given},
+        {
+            column: names
+            for column, names in TOOL_COLUMNS.items()
+            if column in required and column not in given
+        },
     )
 
 

@@ -13,7 +13,12 @@ TOOL_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 }
 """Canonical column -> what tools call it, in order. Read if the column is missing and was not mapped."""
 
-LABEL_STUDIO_VALUES: Final = {"choices": "choices", "textarea": "text", "rating": "rating", "number": "number"}
+LABEL_STUDIO_VALUES: Final = {
+    "choices": "choices",
+    "textarea": "text",
+    "rating": "rating",
+    "number": "number",
+}
 """Type of a Label Studio result -> the field that has its value."""
 
 PRODIGY_ANSWERS: Final = {"accept": True, "reject": False, "ignore": False}

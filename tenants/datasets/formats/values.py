@@ -84,7 +84,9 @@ def labels_value(row: RowContext, name: str, value: Any, separator: str | None) 
             value = parse_list(written)
             if value is None and separator is not None:
                 row.fail(
-                    ErrorCode.MALFORMED_ROW, f"{name!r} starts like a list but is not a valid one.", field=name
+                    ErrorCode.MALFORMED_ROW,
+                    f"{name!r} starts like a list but is not a valid one.",
+                    field=name,
                 )
             value = written if value is None else value
     if isinstance(value, dict):
@@ -107,7 +109,7 @@ def _labels_of_object(row: RowContext, name: str, value: dict[str, Any]) -> list
         return [label for label, share in value.items() if share >= 0.5]
     row.fail(
         ErrorCode.MIXED_TYPES,
-        f"{name!r} is an object, but neither {{\"choices\": [..]}} nor labels with a number from 0 to 1.",
+        f'{name!r} is an object, but neither {{"choices": [..]}} nor labels with a number from 0 to 1.',
         field=name,
     )
 

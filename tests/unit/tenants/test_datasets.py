@@ -11,7 +11,7 @@ from tenants.base.errors import ErrorCode
 from tenants.datasets.formats import dataset as dataset_module
 from tenants.datasets.formats.dataset import DatasetDraft, draft_dataset
 from tenants.datasets.formats.examples import ClassificationExample, read_examples
-from tenants.datasets.formats.lines import exact_fingerprint, fingerprint, normalise
+from tenants.datasets.formats.lines import ASCII_WORD, WORD, exact_fingerprint, fingerprint, normalise
 from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
 from tenants.datasets.formats.splits import auto_split
 from tenants.datasets.formats.statistics import SplitStatistics
@@ -96,6 +96,11 @@ def test_duplicates_stay_together_and_train_keeps_every_label(rows: list[tuple[i
     for split in ("dev", "test"):
         share = sum(found == split for found in chosen.values()) / len(stats.texts)
         assert 0.07 <= share <= 0.13
+
+
+@given(st.text(st.characters(max_codepoint=126)))
+def test_words_of_ascii_are_those_of_unicode(text: str) -> None:
+    assert ASCII_WORD.findall(text) == WORD.findall(text)
 
 
 def test_near_copies_count_as_the_same_text() -> None:

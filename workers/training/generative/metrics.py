@@ -12,7 +12,8 @@ from rouge_score.rouge_scorer import RougeScorer
 from workers.training.metrics import most_frequent
 
 UNSPACED: Final = "".join(
-    rf"\p{{{script}}}" for script in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")
+    rf"\p{{{script}}}"
+    for script in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")
 )
 """Scripts that are written without spaces between words: each letter counts as a word."""
 WORD: Final = regex.compile(
