@@ -1,5 +1,4 @@
-"""Files of other tools, and files as people have them: each is read as its tool means it, or refused with what it
-is and what to do."""
+"""Files of other tools, and files as people have them: read as the tool means it, or refused with what to do."""
 
 import io
 import json
@@ -260,8 +259,8 @@ def test_a_column_that_is_there_twice_is_refused_with_its_places(
 ) -> None:
     content = header + "\n" + "a,b,c\n" * 20
     error = refusal("a.csv", content, "classification", columns=columns)
-    assert (error.code, error.details and error.details["places"]) == ("malformed_row", places)
-    assert error.details and error.details["line"] == 1
+    details = error.details or {}
+    assert (error.code, details["line"], details["places"]) == ("malformed_row", 1, places)
 
 
 def test_columns_that_are_not_read_may_have_one_name() -> None:

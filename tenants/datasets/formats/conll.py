@@ -21,8 +21,8 @@ def read_conll(source: Source, columns: ColumnMapping) -> Iterator[RawRow]:
     """The sentences as rows of ``tokens`` and ``tags``.
 
     The token is in the first column and the tag in the last, unless ``columns`` gives their positions from 1.
-    Columns are separated by tabs, or else by spaces, and by no other white space. Raises ``missing_column`` for a line with too few
-    columns. The ``line`` of a row is that of its first token.
+    Columns are separated by tabs, or else by spaces, and by no other white space. Raises ``missing_column``
+    for a line with too few columns. The ``line`` of a row is that of its first token.
     """
     token_at, tag_at = _position(columns, "tokens", 0), _position(columns, "tags", -1)
     sentence: list[tuple[str, str]] = []

@@ -169,8 +169,7 @@ SIGNATURES: Final[tuple[tuple[re.Pattern[bytes], str, str], ...]] = (
     (
         re.compile(rb"PAR1"),
         "a Parquet file",
-        "Write JSON lines: to_json() of Hugging Face datasets, or to_json(orient='records', lines=True) of"
-        " pandas.",
+        "Write JSON lines by to_json() of Hugging Face datasets, or of pandas with orient='records'.",
     ),
     (
         re.compile(rb"ARROW1\x00\x00|\xff\xff\xff\xff.{4}\x10\x00\x00\x00", re.DOTALL),

@@ -53,7 +53,7 @@ def clean_label(text: str) -> str:
 
 
 def label_likeness(label: str) -> str:
-    """Equal for labels that a reader may take for one: letter case, or the way a number is written, differs."""
+    """Equal for labels that a reader may take for one: only letter case or the number format differs."""
     try:
         return repr(float(label))
     except ValueError:

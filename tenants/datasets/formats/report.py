@@ -90,10 +90,10 @@ def _label_warnings(draft: DatasetDraft) -> list[str]:
     rare = sorted(label for label, rows in train.labels.items() if rows < MIN_ROWS_PER_LABEL)
     if rare:
         warnings.append(f"Labels with fewer than {MIN_ROWS_PER_LABEL} examples in train: {_listed(rare)}.")
-    for alike in _labels_alike(draft.labels):
-        warnings.append(
-            f"The labels {_listed(list(map(repr, alike)))} differ only in letter case or number format."
-        )
+    warnings += [
+        f"The labels {_listed(list(map(repr, alike)))} differ only in letter case or number format."
+        for alike in _labels_alike(draft.labels)
+    ]
     if train.imbalance is not None and train.imbalance > MAX_IMBALANCE:
         warnings.append(
             f"The most frequent label of train is {train.imbalance:,.0f} times as frequent as the rarest:"

@@ -23,7 +23,6 @@ from tenants.datasets.formats.spans import parse_spans, tag_tokens, tag_words
 from tenants.datasets.formats.values import (
     RowContext,
     answers_value,
-    json_value,
     kind_of,
     labels_value,
     list_value,

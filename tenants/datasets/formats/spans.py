@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import regex
@@ -32,14 +33,14 @@ class Span:
 
 
 def parse_spans(text: str, found: Sequence[Any]) -> list[Span]:
-    """The spans in order, each without white space at its ends. Raises ``ValueError`` that says what is wrong.
+    """The spans in order, each without white space at its ends. Raises ``ValueError`` that says why not.
 
     A span is ``[start, end, label]``, or an object with ``start``, ``end`` (or ``start_offset``,
     ``end_offset``) and ``label`` (or ``labels`` with one). If it has its ``text``, its offsets may count
     UTF-16 units, as browsers do.
     """
     spans = sorted({_trimmed(text, _span(text, one)) for one in found})
-    for before, after in zip(spans, spans[1:], strict=False):
+    for before, after in pairwise(spans):
         if after.start < before.end:
             raise ValueError(
                 f"the spans {_shown(text, before)} and {_shown(text, after)} overlap; a token has one tag"
@@ -50,7 +51,7 @@ def parse_spans(text: str, found: Sequence[Any]) -> list[Span]:
 def tag_words(text: str, spans: Sequence[Span]) -> tuple[list[str], list[str]]:
     """The words of the text and their IOB2 tags. A word is also cut where a span begins or ends."""
     borders = sorted({border for span in spans for border in (span.start, span.end)})
-    places = [place for word in WORD.finditer(text) for place in _cut(*word.span(), borders)]
+    places = [place for word in WORD.finditer(text) for place in _cut(word.start(), word.end(), borders)]
     return [text[start:end] for start, end in places], _tags(places, spans)
 
 
@@ -62,9 +63,10 @@ def tag_tokens(tokens: Sequence[Any], spans: Sequence[Any]) -> tuple[list[str], 
     places: list[tuple[int, int, str]] = []
     parts: list[str] = []
     for token in tokens:
-        if not (isinstance(token, dict) and isinstance(token.get("text"), str)):
+        word = token.get("text") if isinstance(token, dict) else None
+        if type(word) is not str:
             raise ValueError("a token is an object with 'text', 'start' and 'end'")
-        start, end, word = _offset(token, START_NAMES), _offset(token, END_NAMES), token["text"]
+        start, end = _offset(token, START_NAMES), _offset(token, END_NAMES)
         gap = start - (places[-1][1] if places else 0)
         if gap < 0 or end - start != len(word):
             raise ValueError(f"the token {word[:60]!r} is not where its 'start' and 'end' say")
@@ -93,7 +95,7 @@ def _span(text: str, found: Any) -> Span:
         if len(label) != 1:
             raise ValueError(f"the span from {start} to {end} has {len(label)} labels; a token has one tag")
         label = label[0]
-    if not isinstance(label, str):
+    if type(label) is not str:
         raise ValueError(f"the span from {start} to {end} has no label")
     if not (type(start) is type(end) is int and 0 <= start < end <= len(text)):
         raise ValueError(f"the span from {start} to {end} is not inside the text of {len(text):,} characters")

@@ -51,7 +51,7 @@ def is_accepted(record: Record) -> bool:
 
 
 def _record(value: Any) -> Iterator[Record]:
-    if not isinstance(value, dict):
+    if type(value) is not dict:
         raise ValueError(f"each example must be a JSON object; this is {_kind(value)}.")
     if "paragraphs" in value and "text" not in value:
         raise ValueError(
@@ -76,8 +76,8 @@ def _squad_questions(article: Record) -> Iterator[Record]:
     for paragraph in article["paragraphs"]:
         for question in paragraph["qas"]:
             for record in _record(question):
-                answers = {"answers": []} if record.get("is_impossible") is True else {}
-                yield {"context": paragraph.get("context"), **record, **answers}
+                found = {"context": paragraph.get("context"), **record}
+                yield found | {"answers": []} if record.get("is_impossible") is True else found
 
 
 def _label_studio_task(task: Record) -> Iterator[Record]:
@@ -94,10 +94,10 @@ def _label_studio_task(task: Record) -> Iterator[Record]:
 
 
 def _results(result: Any) -> Record:
-    """The values of an annotation by the names of their controls, and also by kind if that has one control."""
+    """The values of an annotation by the names of their controls, and by kind if it has one control."""
     spans: Record = {}
     others: Record = {}
-    choices = set()
+    choices: set[str] = set()
     for one in result if isinstance(result, list) else []:
         value = one.get("value") if isinstance(one, dict) else None
         if not isinstance(value, dict):
@@ -108,7 +108,7 @@ def _results(result: Any) -> Record:
         elif kind in LABEL_STUDIO_VALUES:
             others[name] = value.get(LABEL_STUDIO_VALUES[kind])
             choices.update({name} if kind == "choices" else ())
-    found = {"choices": [], "spans": []} | others | spans
+    found: Record = {"choices": [], "spans": [], **others, **spans}
     if len(choices) == 1:
         found["choices"] = others[next(iter(choices))]
     if len(spans) == 1:

@@ -74,8 +74,8 @@ def list_value(row: RowContext, name: str, value: Any) -> list[str]:
 
 
 def labels_value(row: RowContext, name: str, value: Any, separator: str | None) -> list[Any]:
-    """The labels of a row: a list, Label Studio's ``{"choices": [..]}``, spaCy's ``{label: probability}``, one
-    of these as text in a cell, or text that ``separator`` separates (without one it is a single label)."""
+    """The labels of a row: a list, Label Studio's ``{"choices": [..]}``, spaCy's ``{label: probability}``,
+    one of these as text in a cell, or text that ``separator`` separates (without one it is one label)."""
     if isinstance(value, str):
         written = value.strip()
         if written.startswith("{"):
@@ -105,13 +105,13 @@ def labels_value(row: RowContext, name: str, value: Any, separator: str | None) 
 def _labels_of_object(row: RowContext, name: str, value: dict[str, Any]) -> list[Any]:
     if isinstance(value.get("choices"), list):
         return list(value["choices"])
-    if value and all(isinstance(share, int | float) and 0 <= share <= 1 for share in value.values()):
-        return [label for label, share in value.items() if share >= 0.5]
-    row.fail(
-        ErrorCode.MIXED_TYPES,
-        f'{name!r} is an object, but neither {{"choices": [..]}} nor labels with a number from 0 to 1.',
-        field=name,
-    )
+    if not value or not all(isinstance(share, int | float) and 0 <= share <= 1 for share in value.values()):
+        row.fail(
+            ErrorCode.MIXED_TYPES,
+            f'{name!r} is an object, but neither {{"choices": [..]}} nor labels with a number from 0 to 1.',
+            field=name,
+        )
+    return [label for label, share in value.items() if share >= 0.5]
 
 
 def number_value(row: RowContext, name: str, value: Any) -> float:

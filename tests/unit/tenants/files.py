@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.formats.readers import read_rows
 from tenants.datasets.formats.examples import Example
 from tenants.datasets.formats.lines import Source
+from tenants.datasets.formats.readers import read_rows
 from tenants.datasets.formats.row_parser import RowParser
 from tenants.datasets.formats.rows import column_mapping
 

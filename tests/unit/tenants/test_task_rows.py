@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.base.errors import ErrorCode
-from tenants.datasets.formats.readers import read_rows
 from tenants.datasets.formats.examples import (
     ClassificationExample,
     Example,
@@ -19,6 +18,7 @@ from tenants.datasets.formats.examples import (
     SpanAnswer,
     example_from_line,
 )
+from tenants.datasets.formats.readers import read_rows
 from tenants.datasets.formats.row_parser import RowParser, clean_separator
 from tenants.datasets.formats.rows import column_mapping
 from tests.unit.tenants.files import examples, jsonl, refused, source

@@ -28,11 +28,12 @@ INVISIBLE: Final = regex.compile(r"\p{Cf}+")
 
 
 class _Words:
-    """ROUGE's tokenizer for texts of any script; its own drops all but ASCII. Texts that differ in Unicode form
-    or in invisible characters alone have the same words."""
+    """ROUGE's tokenizer for texts of any script; its own drops all but ASCII. Texts that differ in Unicode
+    form or in invisible characters alone have the same words."""
 
     def tokenize(self, text: str) -> list[str]:
-        return WORD.findall(INVISIBLE.sub("", unicodedata.normalize("NFC", text).lower()))
+        visible = INVISIBLE.sub("", unicodedata.normalize("NFC", text).lower())
+        return [match[0] for match in WORD.finditer(visible)]
 
 
 @dataclass(frozen=True, slots=True)
