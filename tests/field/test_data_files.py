@@ -1,4 +1,4 @@
-"""Files of other tools, and files as people have them: read as the tool means it, or refused with what to do."""
+"""Files of other tools, and files as people have them: read as meant, or refused with what to do."""
 
 import io
 import json
@@ -12,9 +12,13 @@ import pytest
 
 from tenants.base.errors import HmiError
 from tenants.datasets.formats import jsonl as jsonl_module
+from tenants.datasets.formats.columns import read_columns
 from tenants.datasets.formats.corpus import draft_corpus
-from tenants.datasets.formats.lines import Source
+from tenants.datasets.formats.lines import MAX_LINE_BYTES, Source
 from tenants.datasets.services.datasets import dataset_preview
+from tests.integration.tenants.asking import DATASETS, post
+from tests.integration.tenants.content import upload
+from tests.integration.world import make_world
 from workers.training.generative.metrics import rouge_l
 
 FOLDER = Path(__file__).parent / "files"
@@ -180,6 +184,34 @@ def test_a_file_of_a_tool_is_read_or_refused_with_what_to_do(file: ToolFile) -> 
         found = preview(path.name, path.read_bytes(), file.task, **options)
         assert found["report"]["rows"] == file.rows
         assert same(rows_of(path.name, path.read_bytes(), file.task, **options)[0]) == file.first
+
+
+def test_a_file_of_a_tool_is_read_over_http(db: None) -> None:
+    world = make_world()
+    path = FOLDER / "squad/train-v2.0.json"
+    found = post(
+        world.client(world.owner),
+        f"{DATASETS}/preview",
+        task="question_answering",
+        train=upload(path.name, path.read_bytes()),
+    )
+    assert (found.status_code, found.json()["report"]["rows"]) == (200, 24)
+
+
+@pytest.mark.parametrize(
+    ("path", "task", "mapping"),
+    [
+        ("label_studio/entities.json", "tagging", {"tokens": "text", "tags": "spans"}),
+        ("doccano/entities.jsonl", "tagging", {"tokens": "text", "tags": "label"}),
+        ("prodigy/choices.jsonl", "multilabel", {"text": "text", "labels": "accept"}),
+        ("excel/semicolons.csv", "classification", {"text": "Text", "label": "Label"}),
+        ("excel/sep_line.csv", "classification", {"text": "text", "label": "label"}),
+        ("label_studio/classification.csv", "classification", {"text": "text"}),
+    ],
+)
+def test_columns_of_tools_are_offered_as_they_are_read(path: str, task: str, mapping: dict[str, str]) -> None:
+    file = Source(FOLDER / path, Path(path).name)
+    assert read_columns(file, task).default_mapping == mapping
 
 
 def test_the_page_of_formats_lists_exactly_these_files() -> None:
@@ -581,6 +613,22 @@ def test_a_document_beyond_the_limit_says_to_write_lines(monkeypatch: pytest.Mon
     monkeypatch.setattr(jsonl_module, "MAX_DOCUMENT_BYTES", 1000)
     error = refusal("a.json", PRETTY, "tagging")
     assert (error.code, "JSON lines" in error.message) == ("file_too_large", True)
+
+
+def test_a_document_of_one_line_may_be_longer_than_a_line() -> None:
+    article = {
+        "title": "Ada",
+        "paragraphs": [
+            {
+                "context": f"Ada was number {n}. " + "word " * 100_000,
+                "qas": [{"question": f"Who was {n}?", "answers": [{"text": "Ada", "answer_start": 0}]}],
+            }
+            for n in range(20)
+        ],
+    }
+    content = json.dumps({"data": [article], "version": "1.1"})
+    assert len(content) > MAX_LINE_BYTES
+    assert preview("train-v1.1.json", content, "question_answering")["report"]["rows"] == 20
 
 
 def test_an_impossible_question_has_no_answer() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.errors import RowErrors, file_error, report_errors_at
 from tenants.datasets.formats.examples import Example, read_examples
-from tenants.datasets.formats.lines import Source, fingerprint, read_lines
-from tenants.datasets.formats.readers import read_rows
+from tenants.datasets.formats.lines import Source, fingerprint
+from tenants.datasets.formats.readers import head_lines, read_rows
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR, RowParser, clean_separator
 from tenants.datasets.formats.rows import ColumnMapping, column_mapping
 from tenants.datasets.formats.splits import LEAK_LIMIT, auto_split, check_leaks, find_leaks
@@ -124,7 +124,7 @@ def _read_split(
     workspace: Path,
 ) -> RowErrors:
     """Write the valid rows of a split; return the errors of the others."""
-    if source.path.stat().st_size == 0 or not any(line.text.strip() for line in read_lines(source)):
+    if not head_lines(source):
         raise file_error(ErrorCode.EMPTY_FILE, "the file is empty.", file=source.name)
     errors = RowErrors(source.name)
     draft.formats[split], rows = read_rows(source, draft.task, columns, errors.add)

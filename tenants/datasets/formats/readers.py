@@ -37,7 +37,7 @@ def read_rows(
 def detect_format(source: Source, task: str, columns: ColumnMapping) -> str:
     """``json``, ``jsonl``, ``csv``, ``tsv`` or ``conll``: by the first lines, or else by the extension."""
     suffix = Path(source.name).suffix.lower()
-    lines = _head(source)
+    lines = head_lines(source)
     first = lines[0].strip() if lines else ""
     if first.startswith(FASTTEXT_MARK):
         raise file_error(
@@ -61,7 +61,7 @@ def detect_format(source: Source, task: str, columns: ColumnMapping) -> str:
 
 def detect_corpus_format(source: Source) -> str:
     """``text``, or ``json`` or ``jsonl`` of objects with a ``text``."""
-    lines = _head(source)
+    lines = head_lines(source)
     first = lines[0].strip() if lines else ""
     is_object = first.startswith("{") and is_json(first) and "text" in json.loads(first)
     if is_object or Path(source.name).suffix.lower() in JSON_SUFFIXES:
@@ -69,8 +69,8 @@ def detect_corpus_format(source: Source) -> str:
     return "text"
 
 
-def _head(source: Source) -> list[str]:
-    """The first lines that are not blank."""
+def head_lines(source: Source) -> list[str]:
+    """The first lines that are not blank; the first may be a whole JSON document."""
     lines: list[str] = []
     for line in read_lines(source, max_bytes=MAX_DOCUMENT_BYTES):
         if line.text.strip():
