@@ -64,17 +64,17 @@ def refuse(path: str, task: str, code: str, says: str) -> ToolFile:
     return ToolFile(path, task, code, says)
 
 
-TOPIC = {"columns": {"label": "topic"}}
-TOPICS = {"columns": {"labels": "topic"}}
+TOPIC = {"label": "topic"}
+TOPICS = {"labels": "topic"}
 SHORT = {"prompt": f"Shorten: {LAMP}", "completion": "flickers"}
 TOOL_FILES = [
     read("label_studio/classification.json", "classification", FAULT),
-    read("label_studio/classification_min.json", "classification", FAULT, **TOPIC),
-    read("label_studio/classification.csv", "classification", FAULT, **TOPIC),
-    read("label_studio/classification.tsv", "classification", FAULT, **TOPIC),
+    read("label_studio/classification_min.json", "classification", FAULT, columns=TOPIC),
+    read("label_studio/classification.csv", "classification", FAULT, columns=TOPIC),
+    read("label_studio/classification.tsv", "classification", FAULT, columns=TOPIC),
     read("label_studio/multilabel.json", "multilabel", BOTH),
-    read("label_studio/multilabel_min.json", "multilabel", BOTH, **TOPICS),
-    read("label_studio/multilabel.csv", "multilabel", BOTH, **TOPICS),
+    read("label_studio/multilabel_min.json", "multilabel", BOTH, columns=TOPICS),
+    read("label_studio/multilabel.csv", "multilabel", BOTH, columns=TOPICS),
     read("label_studio/entities.json", "tagging", ENTITIES),
     read("label_studio/entities_min.json", "tagging", ENTITIES),
     read("label_studio/entities.csv", "tagging", ENTITIES),
@@ -548,7 +548,8 @@ def test_words_of_spans_are_cut_at_punctuation_chinese_and_borders() -> None:
         ([{"start": 0, "end": 3, "label": "A", "text": "Eve"}], "is not 'Eve'"),
         ([{"start": 0, "end": 3, "labels": ["A", "B"]}], "2 labels"),
         ([{"start": 0, "end": 3}], "has no label"),
-        (["A"], "a span is"),
+        ([{"end": 3}], "'start' is missing"),
+        ([[0, 3]], "a span is"),
     ],
 )
 def test_spans_that_are_no_tags_are_refused_with_their_row(found: list[Any], says: str) -> None:
@@ -739,3 +740,26 @@ def test_a_corpus_that_begins_with_a_bracket_stays_text(tmp_path: Path) -> None:
         "[1] a note",
         '{"id": 5}',
     ]
+
+
+def test_a_text_without_spans_has_no_tag_but_o() -> None:
+    def prodigy(number: int) -> dict[str, Any]:
+        word = f"row{number}"
+        return {"text": word, "tokens": [{"text": word, "start": 0, "end": len(word)}], "_task_hash": number}
+
+    rows = [{**prodigy(0), "spans": [{"start": 0, "end": 4, "label": "X"}]}, *map(prodigy, range(1, 20))]
+    assert [row["tags"] for row in rows_of("a.jsonl", jsonl(rows), "tagging")[:2]] == [["B-X"], ["O"]]
+
+
+def test_tokens_in_a_text_with_a_list_of_tags_stay_tokens() -> None:
+    rows = [{"tokens": f"EU{n} rejects", "tags": ["B-ORG", "O"]} for n in range(20)]
+    assert rows_of("a.jsonl", jsonl(rows), "tagging")[0] == {
+        "tokens": ["EU0", "rejects"],
+        "tags": ["B-ORG", "O"],
+    }
+
+
+@pytest.mark.parametrize("label", ["{other}", "[1]", "[spam]", "{"])
+def test_a_label_in_brackets_is_text(label: str) -> None:
+    content = "text,label\n" + "".join(f"row {n},{[label, 'x'][n % 2]}\n" for n in range(20))
+    assert preview("a.csv", content, "classification")["report"]["labels"] == sorted([label, "x"])

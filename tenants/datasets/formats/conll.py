@@ -41,9 +41,11 @@ def read_conll(source: Source, columns: ColumnMapping) -> Iterator[RawRow]:
 
 
 def is_conll(lines: Sequence[str]) -> bool:
-    """Whether each of these lines, blank ones left out, has a token and then a tag."""
-    tokens = [_parts(line) for line in lines if not line.startswith(DOCUMENT_MARK)]
-    return bool(tokens) and all(any(map(_TAG.fullmatch, parts[1:])) for parts in tokens)
+    """Whether the first of these lines, none of them blank, and most others have a token and then a tag."""
+    tagged = [
+        any(map(_TAG.fullmatch, _parts(line)[1:])) for line in lines if not line.startswith(DOCUMENT_MARK)
+    ]
+    return bool(tagged) and tagged[0] and 2 * sum(tagged) > len(tagged)
 
 
 def conll_columns(source: Source) -> dict[str, str]:

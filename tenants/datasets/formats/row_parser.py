@@ -168,16 +168,19 @@ def _tokens_and_tags(row: RowContext) -> tuple[list[str], list[str]]:
             " datasets by features['ner_tags'].feature.int2str.",
             field="tags",
         )
-    is_text = isinstance(tokens, str) and (isinstance(tags, list) or _are_spans(listed))
     try:
-        if is_text:
+        if isinstance(tokens, str) and _are_spans(listed):
             text = text_value(row, "tokens", tokens)
-            return tag_words(text, parse_spans(text, listed or []))
-        if isinstance(tokens, list) and tokens and isinstance(tokens[0], dict) and isinstance(listed, list):
-            return tag_tokens(tokens, listed)
+            found = tag_words(text, parse_spans(text, listed))
+        elif isinstance(tokens, list) and tokens and isinstance(tokens[0], dict) and _are_spans(listed):
+            found = tag_tokens(tokens, listed)
+        else:
+            return list_value(row, "tokens", tokens), list_value(row, "tags", tags)
     except ValueError as error:
         row.fail(ErrorCode.MALFORMED_ROW, f"{error}.", field="tags")
-    return list_value(row, "tokens", tokens), list_value(row, "tags", tags)
+    if not found[0]:
+        row.fail(ErrorCode.EMPTY_TEXT, "the text has no word.", field="tokens")
+    return found
 
 
 def _are_spans(found: Any) -> bool:

@@ -62,7 +62,13 @@ def _record(value: Any) -> Iterator[Record]:
         raise ValueError(
             "this is a table by columns, as pandas writes it; use to_json(orient='records', lines=True)."
         )
-    yield value
+    # Prodigy leaves out the spans of a text without any.
+    yield {"spans": [], **value} if "_task_hash" in value or _are_offsets(value.get("tokens")) else value
+
+
+def _are_offsets(tokens: Any) -> bool:
+    """Whether these are tokens with their offsets in a text."""
+    return isinstance(tokens, list) and bool(tokens) and isinstance(tokens[0], dict)
 
 
 def _is_squad_article(value: Any) -> bool:

@@ -78,17 +78,15 @@ def labels_value(row: RowContext, name: str, value: Any, separator: str | None) 
     one of these as text in a cell, or text that ``separator`` separates (without one it is one label)."""
     if isinstance(value, str):
         written = value.strip()
-        if written.startswith("{"):
+        listed = parse_list(written)
+        if written.startswith('{"'):
             value = json_value(row, name, written)
-        elif written.startswith("["):
-            value = parse_list(written)
-            if value is None and separator is not None:
-                row.fail(
-                    ErrorCode.MALFORMED_ROW,
-                    f"{name!r} starts like a list but is not a valid one.",
-                    field=name,
-                )
-            value = written if value is None else value
+        elif listed is not None and (separator is not None or all(isinstance(one, str) for one in listed)):
+            value = listed
+        elif written.startswith("[") and separator is not None:
+            row.fail(
+                ErrorCode.MALFORMED_ROW, f"{name!r} starts like a list but is not a valid one.", field=name
+            )
     if isinstance(value, dict):
         value = _labels_of_object(row, name, value)
     if isinstance(value, str) and separator is not None:
