@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.conll import TagError, clean_tags
@@ -183,7 +183,7 @@ def _tokens_and_tags(row: RowContext) -> tuple[list[str], list[str]]:
     return found
 
 
-def _are_spans(found: Any) -> bool:
+def _are_spans(found: Any) -> TypeGuard[list[Any]]:
     return isinstance(found, list) and all(isinstance(span, dict | list) for span in found)
 
 
