@@ -59,7 +59,9 @@ def streamed(events: list[TokenEvent], **options: Any) -> tuple[str, dict[str, l
     found: dict[str, list[Any]] = {}
     for event in events:
         for line in stream.chunk(choice.accept([event])).decode().splitlines():
-            part = json.loads(line.removeprefix("data: "))["choices"][0] if line else {"text": ""}
+            if not line:
+                continue
+            part = json.loads(line.removeprefix("data: "))["choices"][0]
             text += part["text"]
             for name, values in (part.get("logprobs") or {}).items():
                 found.setdefault(name, []).extend(values)
