@@ -33,7 +33,7 @@ from workers.jobs.comparison import held_out
 from workers.runner import run_job
 from workers.training.paired_test import p_value_worse
 
-SETTINGS = SMALL_FINE_TUNE | {"epochs": 6, "max_epochs": 6, "learning_rate": 0.02}
+SETTINGS = SMALL_FINE_TUNE | {"epochs": 20, "max_epochs": 20, "learning_rate": 0.005}
 ADJECTIVES = {"good": ("fine", "lovely", "bright"), "bad": ("awful", "broken", "grim")}
 PLACES = ("lamp", "river", "house", "garden", "window", "kettle", "street", "harbour", "forest", "ticket")
 

@@ -27,10 +27,6 @@ from inference.text.detokenizer import Detokenizer
 from inference.text.prompts import PromptTokenizer
 from tenants.base.errors import HmiError
 from tests.integration.inference.generation.conftest import Served, tokens_of
-from tests.integration.inference.generation.conftest import default_scope as default_scope
-from tests.integration.inference.generation.conftest import program as program
-from tests.integration.inference.generation.conftest import served as served
-from tests.integration.inference.generation.conftest import worker as worker
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
 from tests.unit.tiny_decoder import EOS, byte_tokenizer, tiny_decoder_folder
 from versiontree.tree.models import RootKind
@@ -369,7 +365,7 @@ def read(client: APIClient, url: str) -> Iterator[dict[str, Any]]:
 
 
 def test_each_failed_request_of_a_batch_has_its_id_or_its_line(
-    served: Served, worker: ScriptedWorker
+    db: None, served: Served, worker: ScriptedWorker
 ) -> None:
     worker.says(*tokens_of("yes"))
     client = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.full_key}")
@@ -452,7 +448,7 @@ def test_a_file_of_another_kind_is_refused_at_every_door(
     assert not Batch.unscoped.exists()
 
 
-def test_a_batch_of_requests_for_a_model_that_there_is_not_is_refused(served: Served) -> None:
+def test_a_batch_of_requests_for_a_model_that_there_is_not_is_refused(db: None, served: Served) -> None:
     line = request("a", body={"model": "acme/nobody", "prompt": "a"})
     refused = sent_requests(served, b"\n" + json.dumps(line).encode())
     error = refused.json()["error"]

@@ -1,0 +1,1 @@
+"""Clients of the OpenAI API as people have them."""
