@@ -24,10 +24,10 @@ MAX_COMPLETION_LOGPROBS: Final = 5
 DEFAULT_MAX_TOKENS: Final = 16
 """Of `/v1/completions`, as OpenAI has it. A chat goes on as long as the model can."""
 
-TEMPLATE_ARGUMENTS: Final = (
-    *("add_generation_prompt", "chat_template", "continue_final_message", "documents", "tools"),
+TEMPLATE_ARGUMENTS: Final = frozenset(
+    {"add_generation_prompt", "chat_template", "continue_final_message", "documents", "tools"}
 )
-"""Of `chat_template_kwargs`: arguments that are not for the template to see."""
+"""Keys of `chat_template_kwargs` that are no variables of a template: fields of the body, as there."""
 MAX_TEMPLATE_VALUE: Final = 4096
 """Characters of a value of `chat_template_kwargs`."""
 

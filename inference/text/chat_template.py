@@ -34,6 +34,8 @@ NO_TEMPLATE: Final = (
     "for a base model, /v1/completions may serve better."
 )
 NOW: Final = "now"
+_CONTEXT_NAMES: Final = ("messages", "add_generation_prompt", "tools", "documents", NOW)
+"""Variables that each rendering has, besides special tokens."""
 NO_VALUES: Final[Mapping[str, Any]] = {}
 ROLES: Final = ("system", "user", "assistant")
 _ROLE_NAMES: Final = {"developer": "system"}
@@ -161,9 +163,6 @@ class ChatTemplate:
         except Exception as error:  # a template fails in as many ways as any program
             message = f"messages cannot be written by the chat template of this model: {_shown(error)}"
             raise HplmError("invalid_field", message) from error
-
-
-_CONTEXT_NAMES: Final = ("messages", "add_generation_prompt", "tools", "documents", NOW)
 
 
 def source_in_folder(folder: Path) -> str | None:

@@ -46,6 +46,7 @@ MAX_DIGITS: Final = 64
 """Of a rounded number."""
 MAX_WIDTH: Final = 1024
 """Of a formatted value."""
+MAX_WIDTH_DIGITS: Final = 9
 _JINJA: Final = ImmutableSandboxedEnvironment()
 _EVALUATION: Final = EvalContext(_JINJA)
 
@@ -162,14 +163,19 @@ def check_format(pattern: str, sign: str, values: Any) -> None:
     """Raises SecurityError for widths that are too large or are among the values. ``sign``: what begins the
     place of a value."""
     widths = _DIGITS.findall(pattern)
-    if "*" in pattern or _NESTED.search(pattern) or any(int(each[:9]) > MAX_WIDTH for each in widths):
+    if "*" in pattern or _NESTED.search(pattern) or any(map(_is_too_wide, widths)):
         raise SecurityError(f"a template may not format to more than {MAX_WIDTH:,} characters")
     charge([pattern, values])
     spend(pattern.count(sign) * (MAX_WIDTH + len(str(values))))
 
 
-_NESTED: Final = re.compile(r":[^}]*\{")
-_DIGITS: Final = re.compile("[0-9]+")
+def _is_too_wide(digits: str) -> bool:
+    return len(digits) > MAX_WIDTH_DIGITS or int(digits) > MAX_WIDTH
+
+
+_NESTED: Final = re.compile(r":[^:{}]*\{")
+_DIGITS: Final = re.compile(r"\d+")
+"""`str.format` reads digits of any script."""
 
 
 def _round(value: float, precision: int = 0, method: str = "common") -> float:

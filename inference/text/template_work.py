@@ -26,7 +26,7 @@ class _Work:
         self.left = limit
 
     def spend(self, cost: int) -> None:
-        self.left -= cost
+        self.left -= max(cost, 0)  # a template may ask for less than nothing
         if self.left < 0:
             raise WorkExceeded
 

@@ -71,6 +71,10 @@ HOSTILE = {
     "{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns }}",
     "a wide format": "{{ '{:999999999}'.format('a') }}",
     "a wide conversion": "{{ '%999999999d' % 1 }}",
+    "a width behind zeros": "{% set x = '%0000000001000000d' % 1 %}",
+    "a width in other digits": "{% set x = '{:\u0661\u0660\u0660\u0660\u0660\u0660\u0660}'.format(1) %}",
+    "work in exchange for a negative width": "{% set x = 'a' | center(-9999999999) %}"
+    "{% for a in range(999999) %}{% endfor %}",
     "a wide column": "{{ 'a'.ljust(999999999) }}",
     "replacements": "{% set x = 'a' * 99999 %}{{ x.replace('a', x) }}",
     "a filter that replaces": "{% set x = 'a' * 99999 %}{{ x | replace('a', x) }}",
