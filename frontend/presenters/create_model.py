@@ -12,6 +12,7 @@ from frontend.presenters.data import task_of
 from frontend.presenters.formatting import time_amount, time_range
 from frontend.presenters.snippets import Snippets, snippets_of
 from frontend.presenters.versions import parent_name
+from tenants.base.plurals import counted
 from tenants.datasets.models import GENERATIVE_TASKS, Dataset, Task
 from versiontree.tree.models import Coverage, Version
 from versiontree.tree.models.version import VersionKind
@@ -107,7 +108,7 @@ def estimate_shown(estimate: Estimate, *, stored: str) -> EstimateShown:
     return EstimateShown(
         time=time_range(estimate.until_ready),
         basis=(
-            f"from {jobs} similar job{'' if jobs == 1 else 's'}"
+            f"from {counted(jobs, 'similar job')}"
             if jobs
             else "rough estimate: few similar jobs have run here"
         )
@@ -139,7 +140,7 @@ def _data_choice(dataset: Dataset, *, chosen: bool) -> DataChoice:
     splits = {split.split: split.rows for split in dataset.splits.all()}
     labels = 0 if dataset.task in UNLABELLED else len(dataset.labels)
     mean = report.get("splits", {}).get("train", {}).get("words_per_row", {}).get("mean")
-    about = [f"{labels} label{'' if labels == 1 else 's'}"] if labels else []
+    about = [counted(labels, "label")] if labels else []
     about += [f"{mean:g} words per row"] if mean is not None else []
     return DataChoice(
         pk=dataset.pk,

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tenants.base.plurals import counted, plural
 from versiontree.tree.selectors.past_jobs import EstimateRange
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
@@ -70,9 +71,10 @@ def metric_on_rows(name: str, value: float, rows: Any) -> str:
     if not isinstance(rows, int) or not 0 < rows < FEW_ROWS:
         return metric_value(name, value)
     if name != ACCURACY or not 0 <= value <= 1:
-        return f"{metric_value(name, value)} on {rows} row{'' if rows == 1 else 's'}"
-    low, high = wilson_interval(round(value * rows), rows)
-    return f"{round(value * rows)} of {rows}, {low:.0%} to {high:.0%}".replace("%", "", 1).replace("%", " %")
+        return f"{metric_value(name, value)} on {counted(rows, 'row')}"
+    right = round(value * rows)
+    low, high = wilson_interval(right, rows)
+    return f"{right} of {rows}, {100 * low:.0f} to {100 * high:.0f} %"
 
 
 def wilson_interval(right: int, rows: int) -> tuple[float, float]:
@@ -111,4 +113,4 @@ def time_amount(seconds: float) -> str:
     unit = _unit(seconds)
     word = {1: "second", MINUTE: "minute", HOUR: "hour", DAY: "day"}[unit]
     amount = seconds / unit
-    return f"{amount:.3g} {word}{'' if amount == 1 else 's'}"
+    return f"{amount:.3g} {word if amount == 1 else plural(word)}"

@@ -10,6 +10,7 @@ from frontend.presenters.charts import LEVELS, Bar, ChartPart, level_parts, part
 from frontend.presenters.snippets import Snippets
 from frontend.presenters.text_spans import TextSpan, TokenizedText, text_spans, tokenized_texts
 from tenants.base.errors import HmiError
+from tenants.base.plurals import counted
 from tenants.datasets.models import Dataset
 from versiontree.tree.selectors.callable_hplms import CallableHplm, InputKind
 
@@ -114,7 +115,7 @@ def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> PlaygroundA
         bars=bars[:BARS_SHOWN],
         more_bars=bars[BARS_SHOWN:],
         pieces=_marked(given.get("context", next(iter(given.values()))), result),
-        counted=_counted(result),
+        counted=_found(result),
         truncated=result["truncated"],
         level=_level(result),
         confidence=_confidence(result),
@@ -187,11 +188,10 @@ def _marked(text: str, result: Mapping[str, Any]) -> list[TextSpan]:
     return []
 
 
-def _counted(result: Mapping[str, Any]) -> str:
+def _found(result: Mapping[str, Any]) -> str:
     if "spans" not in result:
         return ""
-    spans = len(result["spans"])
-    return f"{spans} span{'' if spans == 1 else 's'} found"
+    return f"{counted(len(result['spans']), 'span')} found"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from django.utils.text import capfirst
 
 from frontend.presenters.formatting import metric_label, metric_on_rows
+from tenants.base.plurals import counted
 from versiontree.tree.models import Version
 from versiontree.tree.promotion import LOWER_IS_BETTER, Paired, comparison_of_version, promotion_pending
 
@@ -52,13 +53,14 @@ def compared_rows(version: Version) -> list[ComparedRow]:
 
 
 def _row(split: str, paired: Paired, before: int, number: int) -> ComparedRow:
-    values = (metric_on_rows(paired.metric, value, paired.rows) for value in (paired.old, paired.new))
-    before_value, value = values
+    before_value, value = (
+        metric_on_rows(paired.metric, value, paired.rows) for value in (paired.old, paired.new)
+    )
     left_out = f", without {paired.left_out:,} that v{number} was trained on" if paired.left_out else ""
-    metric, end = capfirst(metric_label(paired.metric)), "" if paired.rows == 1 else "s"
+    metric, rows = capfirst(metric_label(paired.metric)), counted(paired.rows, f"{split} row")
     lower = " (lower is better)" if paired.metric in LOWER_IS_BETTER else ""
     return ComparedRow(
-        name=f"{metric}{lower}, on {paired.rows:,} {split} row{end} of v{before}{left_out}",
+        name=f"{metric}{lower}, on {rows} of v{before}{left_out}",
         before=before,
         before_value=before_value,
         number=number,

@@ -10,6 +10,7 @@ from frontend.access import TenantRequest, tenant_member_required
 from frontend.shortcuts import redirect_to
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
+from tenants.base.plurals import counted
 from tenants.datasets.selectors.uploads import corpus_of, dataset_of
 from tenants.datasets.services.corpora import corpus_delete
 from tenants.datasets.services.datasets import dataset_delete
@@ -59,4 +60,4 @@ def _delete_each(
         else:
             deleted += 1
     if deleted:
-        messages.success(request, f"{deleted:,} {what}{'' if deleted == 1 else 's'} deleted.")
+        messages.success(request, f"{counted(deleted, what)} deleted.")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tenants.base.plurals import counted
 from tenants.datasets.formats.dataset import SPLITS, DatasetDraft
 from tenants.datasets.formats.examples import (
     ChatExample,
@@ -51,7 +52,8 @@ def dataset_warnings(draft: DatasetDraft) -> list[str]:
             f"Leaks above {LEAK_LIMIT:.0%} were allowed: metrics on these splits are too optimistic."
         )
     for split, rows in draft.skipped.items():
-        warnings.append(f"{_counted(rows)} of {split} {'was' if rows == 1 else 'were'} invalid and left out.")
+        were = "was" if rows == 1 else "were"
+        warnings.append(f"{counted(rows, 'row')} of {split} {were} invalid and left out.")
     if draft.automatic:
         each = "Each" if len(draft.automatic) > 1 else "It"
         missing = " or ".join(draft.automatic)
@@ -61,13 +63,13 @@ def dataset_warnings(draft: DatasetDraft) -> list[str]:
         if stats.duplicates.rows:
             share = stats.duplicates.rows / stats.rows
             warnings.append(
-                f"{_counted(stats.duplicates.rows)} of {split} ({share:.1%})"
+                f"{counted(stats.duplicates.rows, 'row')} of {split} ({share:.1%})"
                 f" {_verb(stats.duplicates.rows, 'repeat')} the text of an earlier row"
                 f"{_rows(stats.duplicates)}."
             )
         if stats.conflicting.rows:
             warnings.append(
-                f"{_counted(stats.conflicting.rows)} of {split}"
+                f"{counted(stats.conflicting.rows, 'row')} of {split}"
                 f" {_verb(stats.conflicting.rows, 'contradict')} an earlier row with the same text"
                 f"{_rows(stats.conflicting)}."
             )
@@ -83,7 +85,7 @@ def _label_warnings(draft: DatasetDraft) -> list[str]:
     train = draft.statistics["train"]
     warnings = [
         f"{unseen['split']} has the label {unseen['label']!r}, which train lacks, in"
-        f" {_counted(unseen['rows'])}{_rows(FlaggedRows(unseen['rows'], unseen['first_rows']))}:"
+        f" {counted(unseen['rows'], 'row')}{_rows(FlaggedRows(unseen['rows'], unseen['first_rows']))}:"
         " every prediction there is wrong."
         for unseen in unseen_labels(draft.statistics)[:10]
     ]
@@ -112,12 +114,8 @@ def _labels_alike(labels: list[str]) -> list[list[str]]:
 
 def _leak(leak: dict[str, Any]) -> str:
     rows = leak["rows"]
-    overlap = f"{_counted(rows)} of {leak['to']} {'is' if rows == 1 else 'are'} also in {leak['from']}"
+    overlap = f"{counted(rows, 'row')} of {leak['to']} {'is' if rows == 1 else 'are'} also in {leak['from']}"
     return f"{overlap} ({leak['share']:.2%}){_rows(FlaggedRows(rows, leak['first_rows']))}."
-
-
-def _counted(rows: int) -> str:
-    return f"{rows:,} row{'' if rows == 1 else 's'}"
 
 
 def _verb(rows: int, verb: str) -> str:
