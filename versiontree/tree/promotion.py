@@ -45,12 +45,13 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A new version beside the version ``version``, by its job. A split without common rows is None."""
+    """A new version beside the version ``version``, by its job. A split without common rows is None.
+    dev_left_out: dev rows that the new one was trained on."""
 
     version: int
     dev: Paired | None
     test: Paired | None
-    left_out: int
+    dev_left_out: int
     problem: str
 
 
@@ -78,7 +79,7 @@ def promotion_decision(version: Version, current: Version | None) -> Decision:
     if found.problem:
         return Decision(False, found.problem)
     if found.dev is None:
-        learned = f", as it was trained on all {found.left_out:,}" if found.left_out else ""
+        learned = f", as it was trained on all {found.dev_left_out:,}" if found.dev_left_out else ""
         return Decision(False, f"There is no dev row of {name} to compare it on{learned}.")
     if found.dev.is_worse:
         return Decision(False, f"It is worse than {name} on the dev rows of {name}.")

@@ -58,6 +58,11 @@ def p_value_worse(old: Floats, new: Floats, metric_of: Metric) -> float:
     return count / total
 
 
+def only_statistic(sums: Floats) -> Floats:
+    """The sums [...] of the one statistic [..., 1] of a metric that is a mean over rows."""
+    return np.asarray(sums[..., 0])
+
+
 def _swaps(rows: int) -> Iterator[Floats]:
     """Which rows [R, rows] to swap, in batches: all ways, or none and then drawn ones, the same each time."""
     if rows <= EXACT_ROWS:

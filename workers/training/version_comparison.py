@@ -16,7 +16,7 @@ from workers.training.cascade.outputs import read_both_levels
 from workers.training.cascade.simulation import Simulation, escalated_under
 from workers.training.datasets import Example, read_examples
 from workers.training.lower_states import LOWER_MODES
-from workers.training.paired_test import PairedResult, p_value_worse
+from workers.training.paired_test import PairedResult, only_statistic, p_value_worse
 from workers.training.precision import Precision, configure_torch
 from workers.training.prepared_split import Backbone, prepare_split
 from workers.training.progress import Reporter
@@ -97,7 +97,7 @@ def _compare(old: _Answered, new: _Answered) -> PairedResult:
     kind, rows = new.kind, len(new.examples)
     before, after = _statistics(old), _statistics(new)
     if kind.name == REGRESSION:
-        worse = p_value_worse(before, after, _first)
+        worse = p_value_worse(before, after, only_statistic)
         return PairedResult(MEAN_ABSOLUTE_ERROR, rows, -before.mean(), -after.mean(), worse)
     was, now = (float(kind.metric_of(one.sum(axis=0))) for one in (before, after))
     # Baselines are not read here; one example keeps them short.
@@ -111,7 +111,3 @@ def _statistics(answered: _Answered) -> Floats:
     if answered.kind.name == REGRESSION:
         return np.asarray([[-abs(one.value - float(answer))] for one, answer in pairs])
     return np.asarray([answered.kind.statistics(one, answer) for one, answer in pairs], dtype=np.float64)
-
-
-def _first(sums: Floats) -> Floats:
-    return np.asarray(sums[..., 0])

@@ -45,7 +45,7 @@ def usage_record(
         inputs=inputs,
         tokens=tokens,
         generated_tokens=generated_tokens,
-        failed=int(failed),
+        failed=failed,
         refused=refused,
         busy_ms=busy_ms,
     )

@@ -16,7 +16,7 @@ from workers.training.generative.lora_parameters import LoraParameters
 from workers.training.generative.rows import read_rows
 from workers.training.generative.tokenization import GenerativeTokenizer
 from workers.training.generative.training import GenerativeSplit, completion_loss
-from workers.training.paired_test import PairedResult, p_value_worse
+from workers.training.paired_test import PairedResult, only_statistic, p_value_worse
 from workers.training.progress import Reporter
 from workers.training.tasks.base import Floats
 
@@ -47,7 +47,7 @@ def compare_generative(
         if sequences:
             split = GenerativeSplit(sequences, FrozenStates(decoder, sequences, 0, reporter))
             before, after = (_losses(decoder, lora, split, reporter) for lora in (old, new))
-            worse = p_value_worse(-before, -after, _mean)
+            worse = p_value_worse(-before, -after, only_statistic)
             found[name] = PairedResult(LOSS, len(sequences), before.mean(), after.mean(), worse)
     return found
 
@@ -62,7 +62,3 @@ def _losses(decoder: Decoder, stored: DecoderLora, split: GenerativeSplit, repor
         reporter.raise_if_cancelled()
         losses.append([float(completion_loss(decoder, lora, split, [index]))])
     return np.asarray(losses)
-
-
-def _mean(sums: Floats) -> Floats:
-    return np.asarray(sums[..., 0])
