@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ WORD: Final = regex.compile(
     regex.V1,
 )
 """A Chinese character, a run of other letters and digits, or any other visible character alone."""
+_PAIR: Final = regex.compile("[\U00010000-\U0010ffff]")
 MAX_OFFSET: Final = 1 << 26
 """Beyond the longest text: offsets are not trusted with memory."""
 
@@ -39,7 +41,8 @@ def parse_spans(text: str, found: Sequence[Any]) -> list[Span]:
     ``end_offset``) and ``label`` (or ``labels`` with one). If it has its ``text``, its offsets may count
     UTF-16 units, as browsers do.
     """
-    spans = sorted({_trimmed(text, _span(text, one)) for one in found})
+    units = _Utf16Offsets(text)
+    spans = sorted({_trimmed(text, _span(text, units, one)) for one in found})
     for before, after in pairwise(spans):
         if after.start < before.end:
             raise ValueError(
@@ -82,13 +85,13 @@ def tag_tokens(tokens: Sequence[Any], spans: Sequence[Any]) -> tuple[list[str], 
     return [word for _, _, word in words], _tags([(start, end) for start, end, _ in words], parsed)
 
 
-def _span(text: str, found: Any) -> Span:
+def _span(text: str, units: "_Utf16Offsets", found: Any) -> Span:
     if isinstance(found, list) and len(found) == 3:
         start, end, label = found
     elif isinstance(found, dict):
         start, end = _offset(found, START_NAMES), _offset(found, END_NAMES)
         label = next((found[name] for name in LABEL_NAMES if name in found), None)
-        start, end = _characters(text, start, end, found.get("text"))
+        start, end = units.as_written(start, end, found.get("text"))
     else:
         raise ValueError("a span is [start, end, label], or an object with 'start', 'end' and 'label'")
     if isinstance(label, list):
@@ -109,15 +112,25 @@ def _offset(found: dict[str, Any], names: Iterable[str]) -> int:
     return offset
 
 
-def _characters(text: str, start: int, end: int, written: Any) -> tuple[int, int]:
-    """The offsets in characters, where the span says which text is there."""
-    if not isinstance(written, str) or text[start:end] == written:
-        return start, end
-    units = text.encode("utf-16-le", "surrogatepass")
-    if units[2 * start : 2 * end].decode("utf-16-le", "replace") != written:
-        raise ValueError(f"the text from {start} to {end} is not {written[:60]!r}")
-    before = len(units[: 2 * start].decode("utf-16-le", "replace"))
-    return before, before + len(written)
+class _Utf16Offsets:
+    """Converts offsets of UTF-16 units in a text into offsets of characters."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def _pairs(self) -> list[int]:
+        """Where the characters begin, in units, that are pairs of units."""
+        return [match.start() + before for before, match in enumerate(_PAIR.finditer(self._text))]
+
+    def as_written(self, start: int, end: int, written: Any) -> tuple[int, int]:
+        """The offsets in characters, where the span says which text is there."""
+        if not isinstance(written, str) or self._text[start:end] == written:
+            return start, end
+        first, last = (offset - bisect_left(self._pairs, offset) for offset in (start, end))
+        if self._text[first:last] != written:
+            raise ValueError(f"the text from {start} to {end} is not {written[:60]!r}")
+        return first, last
 
 
 def _trimmed(text: str, span: Span) -> Span:
