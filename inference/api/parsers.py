@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import IO, Any, Final, NoReturn
 
@@ -13,13 +12,13 @@ from rest_framework.parsers import BaseParser
 from inference.api.large_bodies import hold
 from inference.api.validation import check_body_size
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.unique_keys import DuplicateKeyError, unique_keys
 from tenants.base.upload_concurrency import release_database
 
 DEEPEST: Final = 64
 """How many lists and objects may stand in each other."""
 MOST_VALUES: Final = 100_000
 """Of one body: texts, numbers, lists, objects and so on, at any depth."""
-LONGEST_KEY_SHOWN: Final = 64
 _PIECE_BYTES: Final = 64 * 1024
 _NO_BACKSLASH: Final = re.compile(rb"[^\\]")
 
@@ -28,16 +27,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise HmiError(ErrorCode.INVALID_JSON, f"The body is not valid JSON: {name} is not a JSON number.")
 
 
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two values for one key a client means one, and nobody can know which."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        key = Counter(key for key, _ in pairs).most_common(1)[0][0][:LONGEST_KEY_SHOWN]
-        raise HmiError(ErrorCode.INVALID_JSON, f"The key {key!a} occurs twice in one object.")
-    return found
-
-
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_each_key_once)
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=unique_keys)
 
 
 def read_json(stream: IO[bytes], *, most_bytes: int | None = None) -> object:
@@ -67,6 +57,9 @@ def parse_json(raw: bytes) -> object:
         message = f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
         details = {"line": error.lineno, "column": error.colno}
         raise HmiError(ErrorCode.INVALID_JSON, message, details=details) from None
+    except DuplicateKeyError as error:
+        message = f"The key {error.key!a} occurs twice in one object."
+        raise HmiError(ErrorCode.INVALID_JSON, message) from None
     except ValueError:
         message = f"The body has a number of more than {sys.get_int_max_str_digits():,} digits."
         raise HmiError(ErrorCode.INVALID_JSON, message) from None

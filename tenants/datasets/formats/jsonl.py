@@ -9,9 +9,9 @@ from typing import Any, Final
 import regex
 
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.unique_keys import DuplicateKeyError, unique_keys
 from tenants.datasets.formats.errors import MAX_CONTENT_LENGTH, file_error
 from tenants.datasets.formats.lines import Source, read_lines
-from tenants.datasets.formats.normalization import DuplicateKeyError, unique_keys
 from tenants.datasets.formats.rows import ColumnMapping, OnRowError, RawRow, find_columns, raise_row_error
 from tenants.datasets.formats.tool_exports import Record, is_accepted, records_of
 
@@ -64,10 +64,13 @@ def read_jsonl(
                 continue
             if len(known) < MAX_KNOWN_KEYS:
                 known[keys] = names
-            # null: the record does not have this optional column.
-            fields = {column: record[name] for column, name in names.items()}
-            absent = [column for column in columns.optional if fields.get(column, "") is None]
-            yield RawRow(row, line, {column: fields[column] for column in fields if column not in absent})
+            fields = {
+                column: value
+                for column, name in names.items()
+                # null: the record does not have this optional column.
+                if (value := record[name]) is not None or column not in columns.optional
+            }
+            yield RawRow(row, line, fields)
 
 
 def jsonl_columns(source: Source, *, document: bool = False) -> Record:

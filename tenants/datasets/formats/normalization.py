@@ -3,14 +3,12 @@
 import ast
 import json
 import unicodedata
-from collections import Counter
 from functools import lru_cache
 from typing import Any, Final
 
 import regex
 
 MAX_LABEL_LENGTH: Final = 200
-MAX_KEY_SHOWN: Final = 60
 ASCII_WHITE_SPACE: Final = " \t\n\r\v\f"
 """Separates tokens. Other white space, such as U+00A0, is part of a token."""
 
@@ -26,30 +24,33 @@ _WRITTEN_LIST: Final = regex.compile(rf"\[\s*(?:({_ITEM})(?:\s*,\s*|\s+|(?=\s*\]
 """``['a', 'b']`` as Python writes a list, and ``['a' 'b']`` as NumPy does."""
 
 
-class DuplicateKeyError(ValueError):
-    """A key occurs twice in a JSON object."""
-
-
-@lru_cache(maxsize=4096)
 def clean_label(text: str) -> str:
     """The label in NFC, without white space around it; white space inside becomes single spaces.
 
     Raises ``ValueError`` that says what is wrong: it is blank or too long, or a character is invisible.
     Joiners inside words and emoji are allowed, since words of some languages differ in them.
     """
-    label = unicodedata.normalize("NFC", text).strip()
-    visible = _FLAG.sub("x", label)
+    return _cached_label(text) if len(text) <= MAX_LABEL_LENGTH else _clean_label(text)
+
+
+def _clean_label(text: str) -> str:
+    written = unicodedata.normalize("NFC", text).strip()
+    label = " ".join(written.split())
+    if not label:
+        raise ValueError("it is blank")
+    if len(label) > MAX_LABEL_LENGTH:
+        raise ValueError(f"it has more than {MAX_LABEL_LENGTH} characters")
+    visible = _FLAG.sub("x", written)
     for at, character in enumerate(visible):
         if not _is_visible(visible, at):
             name = unicodedata.name(character, "")
             code = f"U+{ord(character):04X}" + (f" {name}" if name else "")
             raise ValueError(f"it has the character {code}, which cannot be seen; remove it")
-    label = " ".join(label.split())
-    if not label:
-        raise ValueError("it is blank")
-    if len(label) > MAX_LABEL_LENGTH:
-        raise ValueError(f"it has more than {MAX_LABEL_LENGTH} characters")
     return label
+
+
+_cached_label: Final = lru_cache(maxsize=4096)(_clean_label)
+"""For labels as they should be: the cache must not hold texts of megabytes."""
 
 
 def label_likeness(label: str) -> str:
@@ -89,15 +90,6 @@ def parse_list(cell: str) -> list[Any] | None:
         except (ValueError, SyntaxError):
             return None
     return found if isinstance(found, list) else None
-
-
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these pairs, for ``json``. Raises ``DuplicateKeyError``."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise DuplicateKeyError(f"the key {key[:MAX_KEY_SHOWN]!r} occurs twice in one object")
-    return found
 
 
 def _is_visible(text: str, at: int) -> bool:

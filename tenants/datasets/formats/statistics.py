@@ -93,9 +93,10 @@ class SplitStatistics:
 
     def add(self, example: Example) -> None:
         """Count one example."""
-        self.characters.add(sum(map(len, example.texts)))
-        self.words.add(sum(len(text.split()) for text in example.texts))
-        self.pairs = len(example.texts) > 1
+        texts = example.texts
+        self.characters.add(sum(map(len, texts)))
+        self.words.add(sum(len(text.split()) for text in texts))
+        self.pairs = len(texts) > 1
         self._add_texts(example)
         for label in example.labels:
             self.labels[label] += 1

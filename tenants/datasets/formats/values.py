@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tenants.base.errors import ErrorCode
+from tenants.base.unique_keys import DuplicateKeyError, unique_keys
 from tenants.datasets.formats.errors import file_error
 from tenants.datasets.formats.examples import SpanAnswer
 from tenants.datasets.formats.normalization import (
     ASCII_WHITE_SPACE,
-    DuplicateKeyError,
     parse_list,
     parse_number,
     split_at_spaces,
-    unique_keys,
 )
 from tenants.datasets.formats.rows import RawRow
 

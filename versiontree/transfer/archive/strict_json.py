@@ -4,6 +4,7 @@ import json
 from math import isfinite
 from typing import Any, Final, NoReturn
 
+from tenants.base.unique_keys import unique_keys
 from versiontree.transfer.archive.layout import invalid_archive
 
 MAX_BYTES: Final = 4 * 1024**2
@@ -20,7 +21,7 @@ def json_object(content: bytes, name: str) -> dict[str, Any]:
         raise invalid_archive(f"{name} holds more than {MAX_VALUES:,} values.", limit=MAX_VALUES)
     try:
         value = json.loads(
-            content.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_no_constant
+            content.decode("utf-8"), object_pairs_hook=unique_keys, parse_constant=_no_constant
         )
         _check_values(value)
     except (ValueError, RecursionError) as error:
@@ -28,13 +29,6 @@ def json_object(content: bytes, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise invalid_archive(f"{name} is not a JSON object.")
     return value
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("duplicate key in an object")
-    return found
 
 
 def _no_constant(word: str) -> NoReturn:

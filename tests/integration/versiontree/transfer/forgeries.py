@@ -176,7 +176,7 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
     "nested manifest": (manifested(b'{"a":' * 30 + b"1" + b"}" * 30), "nested"),
     "list": (manifested(b"[]"), "not a JSON object"),
     "not text": (manifested(b"\xff\xfe"), "utf-8"),
-    "key twice": (manifested(b'{"type": 1, "type": 2}'), "duplicate key"),
+    "key twice": (manifested(b'{"type": 1, "type": 2}'), "occurs twice"),
     "NaN": (manifested(b'{"type": NaN}'), "not a number"),
     "too large a number": (manifested(b'{"type": 1e999}'), "too large"),
     "too long a number": (manifested(b'{"type": ' + b"9" * 10_000 + b"}"), "digits"),
