@@ -177,7 +177,7 @@ SIGNATURES: Final[tuple[tuple[re.Pattern[bytes], str, str], ...]] = (
         "Load the folder with Hugging Face datasets (load_from_disk) and write JSON lines by to_json().",
     ),
     (
-        re.compile(rb"x[\x01\x9c\xda]"),
+        re.compile(rb"x(\x01|\x9c|\xda(?![\x80-\xbf]))"),  # x and a Persian letter begin with x\xda, too
         "compressed data, such as a .spacy file",
         "In spaCy, write JSON lines of [text, annotations] from the documents of the DocBin.",
     ),
@@ -195,16 +195,17 @@ WIDE_ENCODING_MARKS: tuple[tuple[bytes, str], ...] = (
 )
 
 
+def binary_kind(head: bytes) -> tuple[str, str] | None:
+    """What a binary file with these first HEAD_BYTES is, and what to do to get text of it; None if it is no
+    known one."""
+    return next(((kind, advice) for pattern, kind, advice in SIGNATURES if pattern.match(head)), None)
+
+
 def check_is_text(head: bytes, *, file: str) -> None:
     """Raise ``not_text`` or ``invalid_encoding`` if the first bytes are not those of a UTF-8 text."""
-    for pattern, kind, advice in SIGNATURES:
-        if pattern.match(head):
-            raise file_error(
-                ErrorCode.NOT_TEXT,
-                f"this is {kind}, not text. {advice}",
-                file=file,
-                found=kind,
-            )
+    if (known := binary_kind(head)) is not None:
+        kind, advice = known
+        raise file_error(ErrorCode.NOT_TEXT, f"this is {kind}, not text. {advice}", file=file, found=kind)
     for mark, encoding in WIDE_ENCODING_MARKS:
         if head.startswith(mark):
             raise file_error(

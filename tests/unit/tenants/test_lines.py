@@ -67,6 +67,7 @@ def test_a_text_that_only_begins_like_an_archive_is_taken(tmp_path: Path) -> Non
         "RIFF",
         "%PDF",
     ]
+    assert lines_of(source(tmp_path, "b.txt", "xډ")) == ["xډ"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])

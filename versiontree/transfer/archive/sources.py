@@ -21,6 +21,7 @@ from typing import IO, Final, NamedTuple
 from django.http import StreamingHttpResponse
 
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.formats.lines import HEAD_BYTES, binary_kind
 from versiontree.transfer.archive.layout import invalid_archive
 
 ZIP_TYPE: Final = "application/zip"
@@ -37,17 +38,7 @@ MIN_UNPACKED_BYTES: Final = 8 * 1024**2
 MAX_REASON_LENGTH: Final = 200
 """Errors of zip libraries quote their input, which may be long."""
 NOT_PLAIN: Final = "is not a plain file"
-OTHER_FORMATS: Final = {
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ\0": "xz",
-    b"\x28\xb5\x2f\xfd": "Zstandard",
-    b"7z\xbc\xaf\x27\x1c": "7z",
-    b"Rar!\x1a\x07": "RAR",
-}
-"""How files of other archive formats begin."""
-TAR_MAGIC: Final = b"ustar"
-TAR_MAGIC_AT: Final = 257
+ZIP_BEGINS: Final = b"PK"
 _READABLE: Final = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _BROKEN: Final = (
     zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, KeyError,
@@ -215,14 +206,14 @@ def _plain_name(name: str) -> str:
 
 
 def _check_format(stream: IO[bytes]) -> None:
-    """Raise ``invalid_archive`` if the file is an archive of another format."""
+    """Raise ``invalid_archive`` that says what the file is, if it is known and no broken zip file."""
     stream.seek(0)
-    head = stream.read(512)
-    found = next((name for magic, name in OTHER_FORMATS.items() if head.startswith(magic)), None)
-    if head.startswith(TAR_MAGIC, TAR_MAGIC_AT):
-        found = "tar"
-    if found is not None:
-        raise invalid_archive(f"This is a {found} file. Unpack it and send the folder as a zip file.")
+    head = stream.read(HEAD_BYTES)
+    known = binary_kind(head)
+    if known is not None and not head.startswith(ZIP_BEGINS):
+        raise invalid_archive(
+            f"This is {known[0]}, not a zip file. Unpack it, and send the folder as a zip file."
+        )
 
 
 class _BoundedReader:
