@@ -24,7 +24,7 @@ MASKED_TEXT: Final = "masked_text"
 MASK: Final = "[hidden]"
 SECRETS: Final = re.compile(
     r"\b[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}\b"  # an API key
-    r"|(?<=://)[^\s/]+(?=@)"  # user and password of a URL; a slash ends them, so the time is linear
+    r"|(?<=://)[^\s@]{1,256}+(?:@[^\s@/\"',]{1,256}+)*(?=@)"  # user and password of a URL
     r"|\bwhsec_[A-Za-z0-9+/=_-]+"  # the secret of a webhook
     r"|(?i:\b(?:bearer|basic) [A-Za-z0-9._~+/=-]{16,})"  # an Authorization header
 )

@@ -448,6 +448,7 @@ def test_an_inference_worker_names_a_wrong_variable_without_its_secret(name: str
         f"Bearer {CANARY}",
         "Authorization: Basic dXNlcjpwYXNzd29yZC1jYW5hcnk=",
         "redis://:sec:ret/x@127.0.0.1:6379/0",
+        "redis://:sec@ret@127.0.0.1:6379/0",
         "https://user:secret@example.org",
         "the key whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
     ],
