@@ -4,7 +4,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Final
 
 import regex
@@ -42,12 +41,17 @@ def parse_spans(text: str, found: Sequence[Any]) -> list[Span]:
     UTF-16 units, as browsers do.
     """
     units = _Utf16Offsets(text)
-    spans = sorted({_trimmed(text, _span(text, units, one)) for one in found})
-    for before, after in pairwise(spans):
-        if after.start < before.end:
+    spans: list[Span] = []
+    for written in sorted({_span(text, units, one) for one in found}):
+        span = _trimmed(text, written)
+        before = spans[-1] if spans else None
+        if span == before:
+            continue
+        if before is not None and span.start < before.end:
             raise ValueError(
-                f"the spans {_shown(text, before)} and {_shown(text, after)} overlap; a token has one tag"
+                f"the spans {_shown(text, before)} and {_shown(text, span)} overlap; a token has one tag"
             )
+        spans.append(span)
     return spans
 
 
