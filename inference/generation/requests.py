@@ -120,6 +120,8 @@ class TokenEvent:
     end brings none. A completion that ends with STOP has the stop token as its last. logprob and alternatives
     (token ids and their log probabilities, likeliest first): where asked for. finish_reason: None while more
     follows; the event that has one is the last. error: of a completion that ends with ERROR.
+    number_format: what the worker computes in, such as `bfloat16`, of its first token; the engine itself does
+    not name it.
     """
 
     request_id: str
@@ -129,3 +131,4 @@ class TokenEvent:
     alternatives: tuple[tuple[int, float], ...] = ()
     finish_reason: FinishReason | None = None
     error: GenerationError | None = None
+    number_format: str = ""

@@ -36,12 +36,13 @@ class TokenLogprob:
 @dataclass(frozen=True, slots=True)
 class Delta:
     """What events add to a choice: text, and the tokens that begin in it. finish_reason: of the delta that is
-    the last."""
+    the last. number_formats: what the choice was computed in until here; several after a worker died."""
 
     index: int
     text: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
     finish_reason: str | None = None
+    number_formats: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.text or self.logprobs or self.finish_reason)
@@ -70,6 +71,7 @@ class Choice:
         self._stop_strings = StopStrings(stop_strings)
         self._stop_tokens = stop_tokens
         self._offsets = TokenOffsets()
+        self._number_formats: frozenset[str] = frozenset()
         self._held: list[TokenLogprob] = []
         """Tokens that begin behind the text that was given out."""
         self._length = 0
@@ -88,12 +90,15 @@ class Choice:
         for event in events:
             if self.ended:
                 break
+            if event.number_format:
+                self._number_formats |= {event.number_format}
             if event.token is not None:
                 text += self._push(event.token, event)
             if event.finish_reason is not None and not self.ended:
                 text += self._finish(event)
         self._length += len(text)
-        return Delta(self.index, text, self._release_logprobs(), self.finish_reason)
+        logprobs = self._release_logprobs()
+        return Delta(self.index, text, logprobs, self.finish_reason, self._number_formats)
 
     def _push(self, token: int, event: TokenEvent) -> str:
         self.tokens += 1

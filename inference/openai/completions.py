@@ -18,6 +18,7 @@ DONE: Final = b"data: [DONE]\n\n"
 LINE_ENDS: Final = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\x85\u2028\u2029"}
 """Characters at which some clients end a line of a stream, and how JSON escapes them. It escapes those below
 U+0020 anyway."""
+NUMBER_FORMAT: Final = "number_format"
 MIN_LOGPROB: Final = -9999.0
 """Stands for the log probability of what is impossible: JSON has no infinity."""
 
@@ -129,8 +130,14 @@ def response_json(
     style: ChoiceFormat, heading: Heading, choices: Iterable[Sequence[Delta]], usage: Usage
 ) -> dict[str, Any]:
     """The response object: all deltas of each choice, in the order of the choices."""
-    whole = [style.whole(deltas) for deltas in choices]
-    return {**_head(style, heading, style.object), "choices": whole, "usage": usage.to_json()}
+    choices = list(choices)
+    formats = frozenset[str]().union(*(deltas[-1].number_formats for deltas in choices))
+    return {
+        **_head(style, heading, style.object),
+        **hmi_json(heading.ignored, formats),
+        "choices": [style.whole(deltas) for deltas in choices],
+        "usage": usage.to_json(),
+    }
 
 
 class ChunkStream:
@@ -147,6 +154,8 @@ class ChunkStream:
     ) -> None:
         self._style = style
         self._head = _head(style, heading, style.chunk_object)
+        self._ignored = heading.ignored
+        self._number_formats: frozenset[str] = frozenset()
         self._include_usage = include_usage
         self._usage_so_far = usage_so_far
 
@@ -157,6 +166,7 @@ class ChunkStream:
 
     def chunk(self, delta: Delta) -> bytes:
         """The delta; nothing for an empty one."""
+        self._number_formats |= delta.number_formats
         return self._chunk([self._style.part(delta)]) if delta else b""
 
     def end(self, usage: Usage) -> bytes:
@@ -171,7 +181,8 @@ class ChunkStream:
         if usage is None and self._usage_so_far is not None:
             usage = self._usage_so_far()
         told = {"usage": usage and usage.to_json()} if self._include_usage else {}
-        return _event({**self._head, "choices": choices, **told})
+        hmi = hmi_json(self._ignored, self._number_formats)
+        return _event({**self._head, **hmi, "choices": choices, **told})
 
 
 def _event(value: Mapping[str, Any]) -> bytes:
@@ -189,13 +200,15 @@ def _head(style: ChoiceFormat, heading: Heading, kind: str) -> dict[str, Any]:
         "created": heading.created,
         "model": heading.model,
         "system_fingerprint": f"fp_{heading.digest[:12]}",
-        **hmi_json(heading.ignored),
     }
 
 
-def hmi_json(ignored: Sequence[str]) -> dict[str, Any]:
-    """What an answer has besides OpenAI's fields: the fields of the request that were ignored, if any."""
-    return {"hmi": {"ignored": list(ignored)}} if ignored else {}
+def hmi_json(ignored: Sequence[str], number_formats: Iterable[str] = ()) -> dict[str, Any]:
+    """What an answer has besides OpenAI's fields: what it was computed in, as far as that is known, and the
+    fields of the request that were ignored, if any."""
+    own = {"number_format": ", ".join(sorted(number_formats)), "ignored": list(ignored)}
+    known = {name: value for name, value in own.items() if value}
+    return {"hmi": known} if known else {}
 
 
 def _joined(deltas: Sequence[Delta]) -> Delta:

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from inference.api.idempotency import answered_once
-from inference.api.infer import DIGEST, HEADER_DESCRIPTIONS, MODEL
+from inference.api.infer import DIGEST, HEADER_DESCRIPTIONS, MODEL, NUMBER_FORMAT
 from inference.api.infer_base_view import InferAPIView
 from inference.api.rates.throttles import key_of
 from inference.openai.completion_run import CompletionRun, complete
@@ -44,7 +44,7 @@ PARAMETERS: Final = [
         OpenApiParameter(
             name, location=OpenApiParameter.HEADER, description=HEADER_DESCRIPTIONS[name], response=[200]
         )
-        for name in (MODEL, DIGEST)
+        for name in (MODEL, DIGEST, NUMBER_FORMAT)
     ),
 ]
 QUESTION: Final = {
@@ -94,7 +94,10 @@ class GenerationView(InferAPIView):
         heading = heading_of(prepared)
         deltas, usage = complete(prepared, environ=request.META, trace=self.request_trace)
         body = response_json(self.style, heading, deltas, usage)
-        return {"body": body, "headers": headers_of(heading)}
+        headers = headers_of(heading)
+        if number_format := body.get("hmi", {}).get("number_format"):
+            headers[NUMBER_FORMAT] = number_format
+        return {"body": body, "headers": headers}
 
     def _stream(self, prepared: PreparedCompletion, call: GenerationCall) -> HttpResponseBase:
         run, heading = CompletionRun(prepared, self.request_trace), heading_of(prepared)

@@ -87,7 +87,15 @@ class IgnoredFieldsSerializer(serializers.Serializer[Any]):
     """What an answer has besides OpenAI's fields."""
 
     ignored = serializers.ListField(
-        child=serializers.CharField(), help_text="Fields of the request that were ignored."
+        child=serializers.CharField(), required=False, help_text="Fields of the request that were ignored."
+    )
+
+
+class CompletionExtensionSerializer(IgnoredFieldsSerializer):
+    """What a completion has besides OpenAI's fields."""
+
+    number_format = serializers.CharField(
+        required=False, help_text="What it was computed in, such as `bfloat16`."
     )
 
 
@@ -99,7 +107,7 @@ class CompletionBaseSerializer(serializers.Serializer[Any]):
     model = serializers.CharField(help_text="The version that answered: `tenant/model:version`.")
     system_fingerprint = serializers.CharField(help_text="A fingerprint of the version.")
     usage = CompletionUsageSerializer()
-    hmi = IgnoredFieldsSerializer(required=False)
+    hmi = CompletionExtensionSerializer(required=False)
 
 
 class AssistantMessageSerializer(serializers.Serializer[Any]):

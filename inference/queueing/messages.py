@@ -193,12 +193,14 @@ class SequenceOutput(Struct, frozen=True, array_like=True):
 
 
 class GeneratedToken(_Message, frozen=True, kw_only=True, array_like=True):
-    """A token of a completion; the fields are those of `TokenEvent`."""
+    """A token of a completion; the fields are those of `TokenEvent`. number_format: of the first token of
+    each worker alone."""
 
     index: int
     token: int
     logprob: float | None = None
     alternatives: tuple[tuple[int, float], ...] = ()
+    number_format: str = ""
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
@@ -218,7 +220,8 @@ class CompletionEnd(Struct, frozen=True):
 
 class InferReply(_Message, frozen=True, kw_only=True):
     """The one terminal answer to a request: one output per sequence, the end of a completion, or an error.
-    number_format: that of the root, as `Root.number_format` names it; "" of a completion or an error."""
+    number_format: that of the root, as `Root.number_format` names it; "" of an error, and of a completion,
+    whose tokens name it."""
 
     id: str
     ok: bool

@@ -125,6 +125,7 @@ class CompletionReader:
             token=item.token,
             logprob=item.logprob,
             alternatives=item.alternatives,
+            number_format=item.number_format,
         )
 
 

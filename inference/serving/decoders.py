@@ -39,11 +39,13 @@ CACHE_SHARE: Final = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServedRoot:
-    """A decoder root in memory: its configuration, and the engine that continues prompts with it."""
+    """A decoder root in memory: its configuration, and the engine that continues prompts with it.
+    number_format: what that computes in, as answers name it."""
 
     config: DecoderRootConfig
     engine: GenerationEngine
     loras: LoraPool
+    number_format: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ class DecoderCatalogue:
         tokens = len(cache) * BLOCK_SIZE
         log.info("%s: keys and values of %d tokens in %d bytes", root.config.name, tokens, cache.bytes)
         engine = GenerationEngine(limits, DecoderRunner(decoder, cache, loras), loras, self._clock, shares)
-        return ServedRoot(root.config, engine, loras)
+        return ServedRoot(root.config, engine, loras, str(decoder.dtype).removeprefix("torch."))
 
     def _load_model(self, config: DecoderRootConfig, model: ModelIdentity) -> LoadedModel:
         served = self.manifest.find_generative(model.tenant, model.hplm, model.version)

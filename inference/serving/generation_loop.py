@@ -33,11 +33,12 @@ BACKGROUND_COMPLETIONS: Final = 8
 
 @dataclass(slots=True, eq=False)
 class _Completion:
-    """A request under way: tokens that are not sent yet, and the reply once there is one. compute_s: its
-    share of the steps."""
+    """A request under way: tokens that are not sent yet, and the reply once there is one. number_format: of
+    its root, "" once a token names it. compute_s: its share of the steps."""
 
     entry: Entry
     engine: GenerationEngine
+    number_format: str
     tokens: list[GeneratedToken] = field(default_factory=list)
     reply: InferReply | None = None
     first_step_at: float | None = None
@@ -171,13 +172,13 @@ class GenerationLoop:
     def _add(self, entry: Entry) -> None:
         request = entry.request
         model = ModelIdentity(request.tenant, request.hplm, request.version, request.digest)
-        engine = self._catalogue.root_of(model, request.root).engine
+        root = self._catalogue.root_of(model, request.root)
         if request.generate is None:
             raise HplmError("inference_failed", f"{model} generates: it has no other outputs")
         prompt = tuple(np.frombuffer(request.sequences[0].ids, "<i4").tolist())
         # Another worker may have died after some tokens.
         sent = tokens_sent(self._redis, request.id) if entry.deliveries > 1 else ()
-        engine.add(
+        root.engine.add(
             GenerationRequest(
                 id=request.id,
                 model=model,
@@ -187,7 +188,7 @@ class GenerationLoop:
                 deadline=request.deadline,
             )
         )
-        self._open[request.id] = _Completion(entry, engine)
+        self._open[request.id] = _Completion(entry, root.engine, root.number_format)
 
     def _refuse(self, entry: Entry, reply: InferReply) -> None:
         self._note(entry, reply)
@@ -227,8 +228,10 @@ class GenerationLoop:
                     token=event.token,
                     logprob=event.logprob,
                     alternatives=event.alternatives,
+                    number_format=completion.number_format,
                 )
             )
+            completion.number_format = ""
         if event.finish_reason is not None:
             completion.reply = self._reply(completion, event)
             self._note(completion.entry, completion.reply)

@@ -4,6 +4,7 @@ import io
 import json
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from inference.batches.runner import batch_run
 from inference.errors import HplmError
 from inference.generation.requests import FinishReason, TokenEvent
 from inference.openai.choices import Choice, Delta
-from inference.openai.completions import CHAT, TEXT, ChunkStream, Heading
+from inference.openai.completions import CHAT, TEXT, ChunkStream, Heading, Usage, response_json
 from inference.openai.embeddings import EmbeddingsEndpoint, parse_embeddings_request
 from inference.openai.generation_requests import ChatCall
 from inference.openai.request_fields import IGNORED
@@ -146,6 +147,39 @@ def test_tokens_of_a_stop_string_are_cut_with_the_text(
     assert len(choice["logprobs"].get("tokens") or choice["logprobs"]["content"]) == 3
 
 
+# Number format
+
+
+def test_each_answer_names_its_number_format(program: APIClient, worker: ScriptedWorker) -> None:
+    worker.says(*tokens_of("yes"), EOS)
+    for path, body in (("completions", COMPLETION), ("chat/completions", TURN)):
+        told = program.post(f"/v1/{path}", body | {"n": 2}, format="json")
+        assert told.json()["hmi"] == {"number_format": "float32"}
+        assert told["x-hmi-number-format"] == "float32"
+    made = sent(program, b'"one"\n').json()
+    batch_run(batch_id=made["id"])
+    (line,) = read(program, f"/api/v1/batches/{made['id']}/results")
+    assert line["result"]["hmi"] == {"number_format": "float32"}
+
+
+def test_a_stream_names_its_number_format_from_the_first_text_on() -> None:
+    choice, stream = Choice(0, DETOKENIZER), ChunkStream(CHAT, HEADING, include_usage=True)
+    first, *others = events_of(tokens_of("yes"))
+    sent = stream.opening(1) + stream.chunk(choice.accept([replace(first, number_format="bfloat16")]))
+    sent += stream.chunk(choice.accept(others)) + stream.end(Usage(3, 3))
+    opening, *chunks = [json.loads(line[6:]) for line in sent.decode().split("\n\n") if line[6:7] == "{"]
+    assert "hmi" not in opening, "no worker has said anything yet"
+    assert [chunk["hmi"] for chunk in chunks] == [{"number_format": "bfloat16"}] * 3
+
+
+def test_an_answer_of_two_workers_names_both_number_formats() -> None:
+    choice = Choice(0, DETOKENIZER)
+    first, second, *others = events_of(tokens_of("yes"))
+    events = [replace(first, number_format="float32"), replace(second, number_format="bfloat16"), *others]
+    body = response_json(CHAT, HEADING, [[choice.accept([event]) for event in events]], Usage(3, 3))
+    assert body["hmi"] == {"number_format": "bfloat16, float32"}
+
+
 # Fields
 
 
@@ -168,7 +202,7 @@ def test_fields_of_other_servers_are_ignored_and_listed(program: APIClient, work
     (received,) = worker.received
     assert received.generate is not None
     assert (received.generate.top_k, received.generate.temperature) == (0, 0.0), "the likeliest token"
-    assert "hmi" not in program.post("/v1/chat/completions", TURN, format="json").json()
+    assert "ignored" not in program.post("/v1/chat/completions", TURN, format="json").json()["hmi"]
 
 
 def test_every_ignored_field_is_ignored_by_every_endpoint(program: APIClient, worker: ScriptedWorker) -> None:

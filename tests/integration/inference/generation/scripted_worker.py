@@ -94,6 +94,7 @@ class ScriptedWorker:
                 token=token,
                 logprob=-0.5 if wants_logprobs else None,
                 alternatives=((token, -0.5),) * (sampling.logprobs or 0),
+                number_format="" if index else "float32",
             )
             for index, token in enumerate(tokens[:until])
             if index >= sent

@@ -51,6 +51,8 @@ def test_a_chat_and_its_stream_are_what_transformers_generates(chat: Chat) -> No
     chunks = events(chat(**asked, stream=True).text)[:-1]
     streamed = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
     assert streamed == choice["message"]["content"]
+    assert whole["hmi"] == {"number_format": "float32"}
+    assert [chunk.get("hmi") for chunk in chunks] == [None] + [whole["hmi"]] * (len(chunks) - 1)
 
 
 def test_a_seed_gives_the_same_choices_again(web: httpx.Client) -> None:
