@@ -177,9 +177,10 @@ class DatasetForm(UploadForm):
     train = _file_field(
         "Training file",
         required=True,
-        help_text="JSON lines, CSV or TSV; also CoNLL for tagging and SQuAD for questions. Columns: text,"
-        " text_pair (for pairs) and label, labels or value; tokens and tags; question, context and answers;"
-        " prompt and completion; or messages. If your columns have other names, choose them after the check.",
+        help_text="JSON, JSON lines, CSV or TSV; also CoNLL for tagging and SQuAD for questions. Exports of"
+        " Label Studio, doccano, Prodigy and spaCy are read as they are. Columns: text, text_pair (for pairs)"
+        " and label, labels or value; tokens and tags; question, context and answers; prompt and completion;"
+        " or messages. If your columns have other names, choose them after the check.",
     )
     dev = _file_field("Development file")
     test = _file_field(
