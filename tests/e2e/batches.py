@@ -11,18 +11,25 @@ from inference.batches.services.lifecycle import batch_attach_file
 from tenants.datasets.models import FilePurpose
 from tenants.datasets.services.files import file_create
 from tests.e2e.world import World
+from tests.unit.tenants.files import jsonl
+
+MESSAGE = "The input needs a text. Found: null."
 
 
 def batches_used(world: World) -> None:
     """Send them, and have them stand as workers would leave them."""
     done, refused, running = (_sent(world, name) for name in ("leaflets-of-may", "notes", "tickets-of-june"))
     now = timezone.now()
-    for kind, size in (("results", 41_802), ("errors", 1_204)):
+    errors = [
+        {"line": line, "id": f"leaflet-{line}", "error": {"code": "invalid_field", "message": MESSAGE}}
+        for line in range(7, 43, 3)
+    ]
+    for kind, lines in (("results", [{}]), ("errors", errors)):
         file = file_create(
             tenant=world.tenant,
             purpose=FilePurpose.BATCH_OUTPUT,
             filename=f"leaflets-of-may-{kind}.jsonl",
-            stream=io.BytesIO(b"{}\n" * (size // 3)),
+            stream=io.BytesIO(jsonl(lines).encode()),
             actor=None,
         )
         batch_attach_file(done, kind, file)

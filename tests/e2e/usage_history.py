@@ -22,6 +22,7 @@ def create_usage_history(world: World, key: str) -> None:
                 key_prefix=prefix,
                 requests=share * asked,
                 failed=asked // 60 * share,
+                refused=asked // 25 * share,
                 inputs=2 * share * asked,
                 tokens=37 * share * asked,
                 busy_ms=11.3 * share * asked,
@@ -71,7 +72,15 @@ def create_request_log(world: World, key: str) -> None:
     failures = (
         {"status": 429, "error_code": "rate_limited", "latency_ms": 0.8},
         {"status": 504, "error_code": "deadline_exceeded", "latency_ms": 30_012.4, "version": 1},
-        {"status": 404, "error_code": "not_found", "latency_ms": 3.1, "model_name": "triaje"},
+        {
+            "status": 404,
+            "error_code": "not_found",
+            "latency_ms": 3.1,
+            "model_name": "triage",
+            "reference": "acme/triage:7",
+            "param": "model",
+            "message": "triage has no version 7. Versions: 1, 2. Aliases: default.",
+        },
     )
     for ago in range(60):
         details = {"levels": {"table": 3, "full": 1}, "timings_ms": timings}

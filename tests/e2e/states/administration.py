@@ -91,7 +91,7 @@ def _workers(redis: Redis, world: World) -> None:
             device_used_bytes=31_000_000_000,
             device_total_bytes=80_000_000_000,
             recently=recently,
-            decoders=(DecoderStatus("smollm2", 12, 3, 40_000, 16, 900, 2_100, 1_250_000, 7),),
+            decoders=(DecoderStatus("smollm2", 12, 3, 40_000, 16, 900, 2_100, 1_250_000, 7, 18_420),),
         )
         Heartbeat(redis, name, status.encode, life_s=3600).beat()
 
