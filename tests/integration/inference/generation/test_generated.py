@@ -87,8 +87,8 @@ def request(custom_id: str, url: str, **body: Any) -> str:
     return json.dumps(line)
 
 
-def batch_of(program: APIClient, served: Served, endpoint: str, lines: list[str]) -> dict[str, Any]:
-    """A batch of these requests, through the public door."""
+def batch_asked(program: APIClient, served: Served, endpoint: str, lines: list[str]) -> Any:
+    """The answer to a batch of these requests, through the public door."""
     file = file_create(
         tenant=served.acme.tenant,
         purpose="batch",
@@ -97,7 +97,12 @@ def batch_of(program: APIClient, served: Served, endpoint: str, lines: list[str]
         actor=None,
     )
     asked = {"input_file_id": f"file-{file.pk.hex}", "endpoint": endpoint, "completion_window": "24h"}
-    made = program.post("/v1/batches", asked, format="json")
+    return program.post("/v1/batches", asked, format="json")
+
+
+def batch_of(program: APIClient, served: Served, endpoint: str, lines: list[str]) -> dict[str, Any]:
+    """A batch of these requests that was taken."""
+    made = batch_asked(program, served, endpoint, lines)
     assert made.status_code == 200, made.content
     batch: dict[str, Any] = made.json()
     return batch
@@ -206,8 +211,7 @@ def test_lines_of_the_products_own_batches_are_prompts_chats_or_requests(program
 
 def test_a_batch_is_refused_by_a_model_of_the_other_kind(program: APIClient, served: Served) -> None:
     line = {"custom_id": "a", "method": "POST", "url": CHAT, "body": {"model": "mood", "messages": QUESTION}}
-    batch = batch_of(program, served, CHAT, [json.dumps(line)])
-    run(batch)
-    told = program.get(f"/v1/batches/{batch['id']}").json()
-    assert told["status"] == "failed"
-    assert told["errors"]["data"][0]["code"] == "invalid_field"
+    made = batch_asked(program, served, CHAT, [json.dumps(line)])
+    error = made.json()["error"]
+    assert (made.status_code, error["code"], error["param"]) == (400, "invalid_field", "model")
+    assert "Line 1: mood is not generative" in error["message"]
