@@ -2,6 +2,7 @@
 
 import csv
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from django.utils.html import escape
 from inference.batches.models import Batch
 from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_upload
+from tests.e2e.generative import DecoderFiles
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.reading import Page
 from tests.integration.tenants.content import stream
@@ -249,8 +251,11 @@ def test_data_shows_prompts_with_completions_and_conversations(owner: Client, wo
 
 
 def test_a_batch_of_a_generative_model_is_started_on_the_page_that_says_what_a_line_is(
-    owner: Client, world: World, decoder: Version
+    owner: Client, world: World, tmp_path: Path
 ) -> None:
+    decoder = root_register(name="smol", kind=RootKind.DECODER, source="acme/smol", actor=world.admin)
+    versions_finish(decoder, {"convert": COPIED}, files=DecoderFiles(tmp_path))
+    decoder.refresh_from_db()
     writer(world, decoder, prompts(world))
     page = text_of(owner, BATCHES)
     assert "For a generative model, each line is a prompt" in page
