@@ -64,6 +64,7 @@ def refuse(path: str, task: str, code: str, says: str) -> ToolFile:
     return ToolFile(path, task, code, says)
 
 
+INSTRUCTED = {"prompt": f"Name the kind of message.\n{LAMP}", "completion": "fault"}
 TOPIC = {"label": "topic"}
 TOPICS = {"labels": "topic"}
 SHORT = {"prompt": f"Shorten: {LAMP}", "completion": "flickers"}
@@ -84,6 +85,7 @@ TOOL_FILES = [
         ENTITIES,
     ),
     read("doccano/classification.jsonl", "classification", FAULT),
+    read("doccano/classification_data.jsonl", "classification", FAULT),
     read("doccano/classification.json", "classification", FAULT),
     read("doccano/multilabel.jsonl", "multilabel", BOTH),
     read("doccano/multilabel.csv", "multilabel", BOTH, separator="#"),
@@ -120,6 +122,9 @@ TOOL_FILES = [
         "generation",
         {"prompt": f"Say {LAMP}:", "completion": f" {LAMP}"},
     ),
+    read("hugging_face/dolly.jsonl", "generation", INSTRUCTED),
+    read("llama_factory/alpaca.json", "generation", INSTRUCTED),
+    read("llama_factory/sharegpt.json", "chat", CHAT),
     read("hugging_face/chat.jsonl", "chat", CHAT),
     read("hugging_face/chat.json", "chat", CHAT),
     refuse("hugging_face/classification.parquet", "classification", "not_text", "to_json()"),
@@ -295,6 +300,43 @@ def test_a_column_that_is_there_twice_is_refused_with_its_places(
     assert (error.code, details["line"], details["places"]) == ("malformed_row", 1, places)
 
 
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("text,label", "row {n},{label},"),
+        ("text,label", "row {n},{label},, ,"),
+        ("text|label|", "row {n}|{label}|"),
+        ("text;label;;", "row {n};{label};;"),
+        ("text\tlabel", "row {n}\t{label}\t"),
+        ("text, label", '"row {n}", "{label}"'),
+        ('"text", "label"', '"row {n}",  "{label}"'),
+        ("label; text", '{label}; "row {n}"'),
+    ],
+)
+def test_delimiters_at_line_ends_and_spaces_before_quotes_do_not_count(header: str, row: str) -> None:
+    content = header + "\n" + "".join(row.format(n=n, label="ab"[n % 2]) + "\n" for n in range(20))
+    found = rows_of("a.csv", content, "classification")
+    assert found[:2] == [{"text": "row 0", "label": "a"}, {"text": "row 1", "label": "b"}]
+
+
+@pytest.mark.parametrize("text", [' "Heat" is good', '"He said, ""Go"""', ' "Heat'])
+def test_a_quote_inside_a_text_stays(text: str) -> None:
+    content = "label,text,text_pair\n" + "".join(f"{'ab'[n % 2]},{text},row {n}\n" for n in range(20))
+    read = text if text.startswith(" ") else 'He said, "Go"'
+    assert rows_of("a.csv", content, "classification")[0]["text"] == read
+
+
+def test_a_field_too_many_is_refused() -> None:
+    error = refusal("a.csv", "text,label\n" + "a,b,,c\n" * 20, "classification")
+    assert (error.code, (error.details or {})["fields"]) == ("malformed_row", 4)
+
+
+@pytest.mark.parametrize("rule", ["|---|---|", "| :--- | ---: |", "--- | ---"])
+def test_a_table_in_markdown_is_refused(rule: str) -> None:
+    content = f"| text | label |\n{rule}\n" + "| row | a |\n" * 20
+    assert "Markdown" in refusal("a.csv", content, "classification").message
+
+
 def test_columns_that_are_not_read_may_have_one_name() -> None:
     content = "text,label,,,note,note\n" + "".join(f"row {n},{'ab'[n % 2]},,,,\n" for n in range(20))
     assert preview("a.csv", content, "classification")["report"]["rows"] == 20
@@ -384,6 +426,7 @@ def test_joiners_of_words_and_emoji_are_part_of_a_label(task: str, label: str) -
         "\u00ad",
         "\u3164",
         "\U000e0041",
+        " \ufe0f",
         "\x07",
     ],
 )
@@ -391,7 +434,7 @@ def test_a_label_with_an_invisible_character_is_refused_by_its_code(task: str, c
     name, content = labelled(task, f"a{character}b")
     error = refusal(name, content, task)
     assert error.code == ("invalid_tags" if task == "tagging" else "malformed_row")
-    assert f"U+{ord(character):04X}" in error.message
+    assert f"U+{ord(character[-1]):04X}" in error.message
     assert (error.details or {})["row"] == 2
 
 
@@ -424,7 +467,13 @@ def test_a_span_goes_on_in_another_unicode_form() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "warned"),
-    [(["Fault", "fault"], True), (["1", "1.0"], True), (["True", "true"], True), (["1.0", "2.0"], False)],
+    [
+        (["Fault", "fault"], True),
+        (["1", "1.0"], True),
+        (["True", "true"], True),
+        (["❤", "❤\ufe0f"], True),
+        (["1.0", "2.0"], False),
+    ],
 )
 def test_labels_that_look_alike_are_warned_of(labels: list[str], warned: bool) -> None:
     content = "text,label\n" + "".join(f"row {n},{labels[n % 2]}\n" for n in range(40))
@@ -637,6 +686,26 @@ def test_an_impossible_question_has_no_answer() -> None:
     assert [len(row["answers"]) for row in found[:4]] == [1, 0, 1, 0]
 
 
+@pytest.mark.parametrize("columns", [{}, {"prompt": "instruction", "completion": "output"}])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_the_input_of_an_instruction_is_part_of_the_prompt(name: str, columns: dict[str, str]) -> None:
+    rows = [{"instruction": f"Say {n}", "input": "now" if n % 2 else "", "output": "yes"} for n in range(20)]
+    cells = "instruction,input,output\n" + "".join(",".join(row.values()) + "\n" for row in rows)
+    found = rows_of(name, cells if name == "a.csv" else jsonl(rows), "generation", columns=columns)
+    assert [row["prompt"] for row in found[:2]] == ["Say 0", "Say 1\nnow"]
+
+
+def test_an_input_beside_a_prompt_is_another_column() -> None:
+    rows = [{"prompt": f"Say {n}", "input": "now", "completion": "yes"} for n in range(20)]
+    assert rows_of("a.jsonl", jsonl(rows), "generation")[0] == {"prompt": "Say 0", "completion": "yes"}
+
+
+@pytest.mark.parametrize("role", ["tool", "observation", "function_call"])
+def test_messages_of_tools_in_sharegpt_are_refused(role: str) -> None:
+    turns = [{"from": "human", "value": "?"}, {"from": role, "value": "{}"}, {"from": "gpt", "value": "!"}]
+    assert repr(role) in refusal("a.jsonl", jsonl([{"conversations": turns}] * 20), "chat").message
+
+
 @pytest.mark.parametrize("task", ["generation", "chat"])
 def test_generative_rows_of_a_pretty_array_are_read(task: str) -> None:
     rows: list[dict[str, Any]] = [
@@ -749,6 +818,30 @@ def test_a_text_without_spans_has_no_tag_but_o() -> None:
 
     rows = [{**prodigy(0), "spans": [{"start": 0, "end": 4, "label": "X"}]}, *map(prodigy, range(1, 20))]
     assert [row["tags"] for row in rows_of("a.jsonl", jsonl(rows), "tagging")[:2]] == [["B-X"], ["O"]]
+
+
+@pytest.mark.parametrize("columns", [{}, {"tokens": "text", "tags": "ner"}])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_blank_cell_of_label_studio_is_a_text_without_spans(columns: dict[str, str], first: bool) -> None:
+    lines = (FOLDER / "label_studio/entities.csv").read_text().splitlines()
+    if columns:
+        lines[0] = lines[0].replace("label", "ner")
+    lines.insert(1 if first else len(lines), "900,1,900,,Nothing here.")
+    found = preview("a.csv", "\n".join(lines), "tagging", columns=columns)
+    assert found["report"]["rows"] == 13
+    if first:
+        assert found["rows"]["train"][0]["tags"] == ["O", "O", "O"]
+
+
+def test_a_text_of_label_studio_s_json_min_without_spans_has_no_tag_but_o() -> None:
+    rows = json.loads((FOLDER / "label_studio/entities_min.json").read_text())
+    del rows[0]["label"]
+    assert set(rows_of("a.json", json.dumps(rows), "tagging")[0]["tags"]) == {"O"}
+
+
+def test_tokens_without_tags_are_refused() -> None:
+    content = "tokens,tags\n" + "".join(f"EU{n} rejects,{'B-X O' if n else ''}\n" for n in range(20))
+    assert refusal("a.csv", content, "tagging").code == "empty_text"
 
 
 def test_tokens_in_a_text_with_a_list_of_tags_stay_tokens() -> None:

@@ -117,7 +117,11 @@ def clean_tags(tags: Sequence[str]) -> list[str] | TagError:
         elif tag != "O":
             return TagError(index, f"{tag[:MAX_TAG_SHOWN]!r} is not an IOB2 tag (O, B-kind or I-kind)")
         if place == "I-" and before[2:] != tag[2:]:
-            return TagError(index, f"{tag!r} continues a span, but the tag before it is {before!r}")
+            return TagError(
+                index,
+                f"{tag!r} continues a span, but the tag before it is {before!r}; IOB2 begins each span with"
+                f" {'B' + tag[1:]!r}",
+            )
         cleaned.append(tag)
         before = tag
     return cleaned

@@ -8,6 +8,8 @@ from tenants.datasets.formats.values import RowContext, json_value, kind_of, tex
 
 ROLES: Final = ("system", "developer", "user", "assistant")
 ASSISTANT: Final = "assistant"
+SHAREGPT_ROLES: Final = {"human": "user", "gpt": ASSISTANT}
+"""ShareGPT has messages of ``from`` and ``value``; it has these names besides OpenAI's."""
 MESSAGE_FIELDS: Final = frozenset({"role", "content", "weight"})
 MAX_MESSAGES: Final = 1_000
 
@@ -49,6 +51,10 @@ def messages_value(row: RowContext, name: str, value: Any) -> tuple[Message, ...
 def _message(row: RowContext, place: str, item: Any) -> Message:
     if not isinstance(item, dict):
         row.fail(ErrorCode.MIXED_TYPES, f"{place!r} is {kind_of(item)}, not an object.", field=place)
+    if "from" in item and "role" not in item and "content" not in item:
+        role, content = item["from"], item.get("value")
+        others = {name: value for name, value in item.items() if name not in ("from", "value")}
+        item = {**others, "role": SHAREGPT_ROLES.get(str(role), role), "content": content}
     unknown = sorted(name for name, value in item.items() if value is not None and name not in MESSAGE_FIELDS)
     if unknown:
         row.fail(

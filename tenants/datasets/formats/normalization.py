@@ -17,6 +17,8 @@ _VIRAMA: Final = 9
 """The combining class of signs after which a joiner may end a word, as in Malayalam."""
 _FLAG: Final = regex.compile("\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f")
 """The flag of a part of a country: its letters are invisible."""
+_VARIATION_SELECTOR: Final = regex.compile(r"\p{Variation_Selector}")
+"""Chooses a shape of the character before it, such as that of an emoji; by itself it cannot be seen."""
 _BLANK_LETTERS: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Characters that are printable by their category, but show nothing."""
 _ITEM: Final = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|-?\d+"
@@ -54,7 +56,8 @@ _cached_label: Final = lru_cache(maxsize=4096)(_clean_label)
 
 
 def label_likeness(label: str) -> str:
-    """Equal for labels that a reader may take for one: only letter case or the number format differs."""
+    """Equal for labels that a reader may take for one: letter case, the number format or shapes differ."""
+    label = _VARIATION_SELECTOR.sub("", label)
     try:
         return repr(float(label))
     except ValueError:
@@ -100,6 +103,8 @@ def _is_visible(text: str, at: int) -> bool:
         return joined and (ends_word or _can_join(text[at + 1 : at + 2]))
     if character in _BLANK_LETTERS:
         return False
+    if _VARIATION_SELECTOR.fullmatch(character):
+        return at > 0 and not text[at - 1].isspace()
     return character.isprintable() or unicodedata.category(character) == "Zs"
 
 

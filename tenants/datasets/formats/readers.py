@@ -19,6 +19,7 @@ JSON_SUFFIXES: Final = frozenset({".jsonl", ".ndjson", ".json"})
 HEAD_LINES: Final = 20
 HEAD_CHARACTERS: Final = 1 << 20
 FASTTEXT_MARK: Final = "__label__"
+_MARKDOWN_RULE: Final = regex.compile(r"\s*\|?(?:\s*:?-{3,}:?\s*\|)+(?:\s*:?-{3,}:?)?\s*")
 _JSON_BEGINS: Final = regex.compile(r"\{\s*(?:\"|$)|\[\s*(?:[\[{]|$)")
 
 
@@ -45,6 +46,13 @@ def detect_format(source: Source, task: str, columns: ColumnMapping) -> str:
             "this is fastText's format. Export JSON lines, or a CSV file with the columns text and label.",
             file=source.name,
             line=1,
+        )
+    if len(lines) > 1 and _MARKDOWN_RULE.fullmatch(lines[1]):
+        raise file_error(
+            ErrorCode.MALFORMED_ROW,
+            "this is a table in Markdown. Write it as a CSV file.",
+            file=source.name,
+            line=2,
         )
     if task == "tagging" and is_conll(lines):
         return "conll"

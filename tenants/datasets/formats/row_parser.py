@@ -20,6 +20,7 @@ from tenants.datasets.formats.messages import messages_value
 from tenants.datasets.formats.normalization import clean_label, parse_list
 from tenants.datasets.formats.rows import RawRow
 from tenants.datasets.formats.spans import parse_spans, tag_tokens, tag_words
+from tenants.datasets.formats.tool_exports import INSTRUCTION_INPUTS
 from tenants.datasets.formats.values import (
     RowContext,
     answers_value,
@@ -196,9 +197,9 @@ def _generation(row: RowContext) -> GenerationExample:
     completion = row.raw.fields["completion"]
     if isinstance(completion, list) and len(completion) == 1:
         completion = completion[0]  # annotation tools write a list, since annotators may write several
-    return GenerationExample(
-        text_value(row, "prompt", row.raw.fields["prompt"]), text_value(row, "completion", completion)
-    )
+    inputs = [name for name in INSTRUCTION_INPUTS if str(row.raw.fields.get(name) or "").strip()]
+    prompts = [text_value(row, name, row.raw.fields[name]) for name in ("prompt", *inputs)]
+    return GenerationExample("\n".join(prompts), text_value(row, "completion", completion))
 
 
 def _chat(row: RowContext) -> ChatExample:

@@ -11,6 +11,7 @@ import regex
 from tenants.base.errors import ErrorCode
 from tenants.datasets.formats.errors import file_error
 from tenants.datasets.formats.lines import MAX_LINE_BYTES, Source, read_lines
+from tenants.datasets.formats.normalization import column_key
 from tenants.datasets.formats.rows import ColumnMapping, OnRowError, RawRow, find_columns, raise_row_error
 
 DELIMITERS = ",\t;|"
@@ -40,7 +41,11 @@ def read_table(
     header, line, records, delimiter = _open(source, columns, whole=True)
     names = find_columns(columns, header, file=source.name, line=line)
     indexes = {column: header.index(name) for column, name in names.items()}
+    # Below Label Studio's texts a blank cell is a text without spans; beside tokens it lacks their tags.
+    has_texts = column_key(names.get("tokens", "")) == "text"
     for row, (line, record) in enumerate(records, start=1):
+        if not any(field.strip() for field in record[len(header) :]):
+            del record[len(header) :]  # delimiters at the end of a line
         if len(record) != len(header):
             quote = delimiter == "\t" and any('"' in field or "\t" in field for field in record)
             error = file_error(
@@ -55,7 +60,10 @@ def read_table(
             )
             on_error(error, row, delimiter.join(record))
             continue
-        yield RawRow(row, line, {column: record[index] for column, index in indexes.items()})
+        fields = {column: record[index] for column, index in indexes.items()}
+        if has_texts and not fields["tags"].strip():
+            fields["tags"] = "[]"
+        yield RawRow(row, line, fields)
 
 
 def table_columns(source: Source, columns: ColumnMapping) -> dict[str, str]:
@@ -98,6 +106,7 @@ def _open(
         delimiter=delimiter,
         strict=True,
         quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+        skipinitialspace=quoted and _has_spaced_quotes(sample, delimiter),
     )
     records = _records(reader, source.name)
     line, header = next(records, (1, []))
@@ -107,6 +116,16 @@ def _open(
 def _has_open_quote(lines: Iterable[str]) -> bool:
     """Whether a field begins with a quote that does not close where a field ends on the same line."""
     return any('"' in line and not _CLOSED_QUOTES.fullmatch(line) for line in lines)
+
+
+def _has_spaced_quotes(lines: Sequence[str], delimiter: str) -> bool:
+    """Whether quoted fields have spaces before them, as in ``"a", "b"``, and none has text behind its end."""
+    sign = regex.escape(delimiter)
+    field = rf'(?:(?P<spaced> +"(?:[^"]++|"")*+")|"(?:[^"]++|"")*+"|[^"{sign}]*+)'
+    line_form = regex.compile(rf"{field}(?:{sign}{field})*")
+    candidates = [line for line in lines if regex.search(rf'{sign} +"', line)]
+    found = [line_form.fullmatch(line) for line in candidates]
+    return all(found) and any(match and match["spaced"] for match in found)
 
 
 def _records(reader: Reader, file: str) -> Iterator[tuple[int, list[str]]]:

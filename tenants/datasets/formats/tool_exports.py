@@ -6,12 +6,20 @@ from typing import Any, Final
 Record = dict[str, Any]
 
 TOOL_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "text": ("data",),
     "label": ("choices", "accept", "cats"),
     "labels": ("label", "choices", "accept", "cats"),
-    "tokens": ("text",),
+    "tokens": ("text", "data"),
     "tags": ("ner_tags", "spans", "entities", "labels", "label"),
+    "prompt": ("instruction",),
+    "completion": ("output", "response"),
+    "messages": ("conversations",),
 }
 """Canonical column -> what tools call it, in order. Read if the column is missing and was not mapped."""
+
+INSTRUCTION: Final = "instruction"
+INSTRUCTION_INPUTS: Final = ("input", "context")
+"""Columns beside an ``instruction`` whose text goes on with the prompt (Alpaca, Dolly)."""
 
 LABEL_STUDIO_VALUES: Final = {
     "choices": "choices",
@@ -62,8 +70,14 @@ def _record(value: Any) -> Iterator[Record]:
         raise ValueError(
             "this is a table by columns, as pandas writes it; use to_json(orient='records', lines=True)."
         )
-    # Prodigy leaves out the spans of a text without any.
-    yield {"spans": [], **value} if "_task_hash" in value or _are_offsets(value.get("tokens")) else value
+    yield {"spans": [], **value} if _lacks_spans(value) else value
+
+
+def _lacks_spans(record: Record) -> bool:
+    """Whether the text has no spans, since Prodigy and Label Studio's JSON-MIN leave out an empty list."""
+    if "annotator" in record:
+        return record.keys().isdisjoint(TOOL_COLUMNS["tags"])
+    return "_task_hash" in record or _are_offsets(record.get("tokens"))
 
 
 def _are_offsets(tokens: Any) -> bool:
