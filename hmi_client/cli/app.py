@@ -1,9 +1,11 @@
 """The command `hmi` and its subcommands."""
 
+import re
 import sys
-from typing import Annotated
+from typing import Annotated, Any, Final, cast
 
 import typer
+from typer.core import TyperGroup
 
 from hmi_client.cli import (
     batches,
@@ -30,8 +32,28 @@ EPILOG = (
     "130 interrupted."
 )
 
+UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
+"""Wrong usage. Typer does not export it."""
+MAYBE_A_KEY: Final = re.compile(r"[^\s'()]{24,}")
+"""An argument that is longer than all commands."""
+
+
+class Commands(TyperGroup):
+    """All subcommands. Errors about arguments that nothing takes do not quote what may be a key."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the subcommand."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            if type(error) is UsageError:
+                error.message = MAYBE_A_KEY.sub("[hidden]", error.message)  # type: ignore[attr-defined]
+            raise
+
+
 app = typer.Typer(
     name="hmi",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog=EPILOG,

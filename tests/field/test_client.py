@@ -127,6 +127,33 @@ def test_a_key_with_a_character_of_no_key_is_refused_at_once_and_not_quoted(
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["login", CANARY],
+        ["login", "short-secret"],
+        ["login", "--url", "http://127.0.0.1:9", CANARY],
+        ["whoami", CANARY],
+        ["logout", CANARY],
+        [CANARY],
+        ["models", CANARY],
+        ["models", "list", "x", CANARY],
+        ["login", f"--api_key={CANARY}"],
+        ["login", f"-k{CANARY}"],
+        ["--key", CANARY, "whoami"],
+    ],
+    ids=lambda arguments: " ".join(arguments).replace(CANARY, "KEY"),
+)
+def test_wrong_usage_does_not_quote_a_key(server: Script, hmi: Hmi, arguments: list[str]) -> None:
+    refused = hmi(*arguments)
+    assert (refused.code, server.asked) == (2, [])
+    assert not any(secret in refused.out + refused.err for secret in (CANARY, "short-secret"))
+
+
+def test_wrong_usage_names_the_word(hmi: Hmi) -> None:
+    assert "'modles'" in hmi("modles").err
+
+
+@pytest.mark.parametrize(
     "address",
     [
         f"http://user:{CANARY}@127.0.0.1:9",

@@ -93,7 +93,8 @@ def _label_warnings(draft: DatasetDraft) -> list[str]:
     if rare:
         warnings.append(f"Labels with fewer than {MIN_ROWS_PER_LABEL} examples in train: {_listed(rare)}.")
     warnings += [
-        f"The labels {_listed(list(map(repr, alike)))} differ only in letter case, number format or emoji style."
+        f"The labels {_listed(list(map(repr, alike)))} differ only in letter case, number format or emoji"
+        " style."
         for alike in _labels_alike(draft.labels)
     ]
     if train.imbalance is not None and train.imbalance > MAX_IMBALANCE:
