@@ -59,7 +59,7 @@ app = typer.Typer(
     epilog=EPILOG,
     help="Upload data, train models and run inference.",
 )
-app.command("login")(login.login)
+app.command("login", context_settings={"allow_extra_args": True})(login.login)
 app.command("logout")(login.logout)
 app.command("whoami")(login.whoami)
 app.command("infer")(infer.infer)

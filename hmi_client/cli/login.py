@@ -24,10 +24,9 @@ def login(
         str, typer.Option(help="The API key; - reads it from stdin. Default: prompt for it.")
     ] = "",
     as_json: AsJson = False,
-    arguments: Annotated[list[str] | None, typer.Argument(hidden=True, metavar="")] = None,
 ) -> None:
     """Test a server and an API key, and save them for later commands."""
-    if arguments:
+    if context.args:
         raise typer.BadParameter("Give the API key with --api-key, or leave it out to be asked for it.")
     given = api_key or typer.prompt("API key", hide_input=True, err=True)
     key = checked_key(next(read_lines(STDIN), "") if given == FROM_STDIN else given)

@@ -172,6 +172,9 @@ class ChatCall(GenerationCall, frozen=True, kw_only=True):
         """The call that the JSON value of a body is. Raises HmiError."""
         fields = _fields_of(body, cls, ("model", "messages"), '"messages": [{"role": "user", …}]')
         messages, ignored = parse_messages(fields["messages"])
+        for name in ("max_tokens", "max_completion_tokens"):
+            if type(fields.get(name)) is int and fields[name] == -1:  # llama.cpp's "no limit"
+                fields, ignored = {**fields, name: None}, [*ignored, name]
         return _convert({**fields, "messages": messages, "ignored": [*fields["ignored"], *ignored]}, cls)
 
 

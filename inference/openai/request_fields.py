@@ -22,16 +22,17 @@ IGNORED: Final = frozenset(
         *("cache_salt", "guided_decoding_backend", "include_reasoning", "kv_transfer_params", "priority"),
         *("request_id", "rid", "separate_reasoning", "stream_reasoning"),
         # of llama.cpp, LM Studio and Ollama
-        *("cache_prompt", "id_slot", "keep_alive", "return_progress", "timings_per_token", "ttl"),
+        *("cache_prompt", "draft_model", "id_slot", "keep_alive", "reasoning_format", "return_progress"),
+        *("timings_per_token", "ttl"),
         # of OpenRouter and LiteLLM
         *("cache", "caching", "litellm_session_id", "litellm_trace_id", "provider", "route", "session_id"),
         *("tags", "trace", "usage"),
         # of Open WebUI
-        *("background_tasks", "chat_id", "features", "id", "title"),
+        *("background_tasks", "chat_id", "features", "filter_ids", "id", "model_item", "title", "variables"),
         # of vLLM: for the chat template, which only chats have
         "chat_template_kwargs",
         # of NVIDIA NIM and Cohere, Jina: which side of a search the texts of an embedding are on
-        *("input_type", "task"),
+        *("input_type", "modality", "task"),
     }
 )
 """Do not change an answer."""

@@ -192,11 +192,11 @@ def test_fields_of_other_servers_are_ignored_and_listed(program: APIClient, work
         {"role": "user", "content": [{"type": "text", "text": "So?", "cache_control": {}}]},
     ]
     body = {**TURN, **others, "messages": messages, "chat_template_kwargs": {"enable_thinking": False}}
-    body |= {"top_k": -1, "top_p": 0, "metadata": None}
+    body |= {"top_k": -1, "top_p": 0, "max_tokens": -1, "metadata": None}
     told = program.post("/v1/chat/completions", body, format="json")
     assert told.status_code == 200, told.content
     assert set(told.json()["hmi"]["ignored"]) == {
-        *others, "chat_template_kwargs", "top_k", "top_p",
+        *others, "chat_template_kwargs", "top_k", "top_p", "max_tokens",
         "messages[].id", "messages[].createdAt", "messages[].parts", "messages[].reasoning_content",
     }  # fmt: skip
     (received,) = worker.received
