@@ -495,6 +495,7 @@ def test_forms_of_one_json_label_are_one_class(values: list[Any], label: str) ->
     "cell",
     [
         '{"choices": ["fault", "delivery"]}',
+        "{'choices': ['fault', 'delivery']}",
         '["fault", "delivery"]',
         "['fault', 'delivery']",
         "['fault' 'delivery']",
@@ -698,6 +699,32 @@ def test_the_input_of_an_instruction_is_part_of_the_prompt(name: str, columns: d
 def test_an_input_beside_a_prompt_is_another_column() -> None:
     rows = [{"prompt": f"Say {n}", "input": "now", "completion": "yes"} for n in range(20)]
     assert rows_of("a.jsonl", jsonl(rows), "generation")[0] == {"prompt": "Say 0", "completion": "yes"}
+
+
+@pytest.mark.parametrize("name", ["system", "history"])
+def test_what_an_instruction_cannot_have_is_refused(name: str) -> None:
+    rows = [
+        {"instruction": f"Say {n}", "output": "yes", name: "" if n < 3 else "Be brief"} for n in range(20)
+    ]
+    error = refusal("a.jsonl", jsonl(rows), "generation")
+    assert (error.code, (error.details or {})["row"], repr(name) in error.message) == (
+        "malformed_row",
+        4,
+        True,
+    )
+
+
+def test_the_system_of_sharegpt_is_the_first_message_and_tools_are_refused() -> None:
+    turns = [{"from": "human", "value": "?"}, {"from": "chatgpt", "value": "!"}]
+    rows = [{"conversations": turns, "system": f"Be {n}", "tools": "[]"} for n in range(20)]
+    assert rows_of("a.jsonl", jsonl(rows), "chat")[0]["messages"] == [
+        {"role": "system", "content": "Be 0"},
+        {"role": "user", "content": "?"},
+        {"role": "assistant", "content": "!"},
+    ]
+    rows[2]["tools"] = '[{"name": "f"}]'
+    error = refusal("a.jsonl", jsonl(rows), "chat")
+    assert ((error.details or {})["row"], (error.details or {})["field"]) == (3, "tools")
 
 
 @pytest.mark.parametrize("role", ["tool", "observation", "function_call"])

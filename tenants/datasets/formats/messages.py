@@ -8,7 +8,7 @@ from tenants.datasets.formats.values import RowContext, json_value, kind_of, tex
 
 ROLES: Final = ("system", "developer", "user", "assistant")
 ASSISTANT: Final = "assistant"
-SHAREGPT_ROLES: Final = {"human": "user", "gpt": ASSISTANT}
+SHAREGPT_ROLES: Final = {"human": "user", "gpt": ASSISTANT, "chatgpt": ASSISTANT}
 """ShareGPT has messages of ``from`` and ``value``; it has these names besides OpenAI's."""
 MESSAGE_FIELDS: Final = frozenset({"role", "content", "weight"})
 MAX_MESSAGES: Final = 1_000

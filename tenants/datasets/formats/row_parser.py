@@ -11,6 +11,7 @@ from tenants.datasets.formats.examples import (
     ClassificationExample,
     Example,
     GenerationExample,
+    Message,
     MultilabelExample,
     QuestionAnsweringExample,
     RegressionExample,
@@ -20,10 +21,11 @@ from tenants.datasets.formats.messages import messages_value
 from tenants.datasets.formats.normalization import clean_label, parse_list
 from tenants.datasets.formats.rows import RawRow
 from tenants.datasets.formats.spans import parse_spans, tag_tokens, tag_words
-from tenants.datasets.formats.tool_exports import INSTRUCTION_INPUTS
+from tenants.datasets.formats.tool_exports import HISTORY, INSTRUCTION_INPUTS, SYSTEM, TOOLS
 from tenants.datasets.formats.values import (
     RowContext,
     answers_value,
+    has_value,
     kind_of,
     labels_value,
     list_value,
@@ -197,10 +199,22 @@ def _generation(row: RowContext) -> GenerationExample:
     completion = row.raw.fields["completion"]
     if isinstance(completion, list) and len(completion) == 1:
         completion = completion[0]  # annotation tools write a list, since annotators may write several
-    inputs = [name for name in INSTRUCTION_INPUTS if str(row.raw.fields.get(name) or "").strip()]
+    for name in (SYSTEM, HISTORY):
+        if has_value(row, name):
+            row.fail(
+                ErrorCode.MALFORMED_ROW,
+                f"{name!r} cannot be learned by the task generation. Write messages, for the task chat.",
+                field=name,
+            )
+    inputs = [name for name in INSTRUCTION_INPUTS if has_value(row, name)]
     prompts = [text_value(row, name, row.raw.fields[name]) for name in ("prompt", *inputs)]
     return GenerationExample("\n".join(prompts), text_value(row, "completion", completion))
 
 
 def _chat(row: RowContext) -> ChatExample:
-    return ChatExample(messages_value(row, "messages", row.raw.fields["messages"]))
+    messages = messages_value(row, "messages", row.raw.fields["messages"])
+    if has_value(row, TOOLS):
+        row.fail(ErrorCode.MALFORMED_ROW, "tools cannot be learned: leave them out.", field=TOOLS)
+    if has_value(row, SYSTEM):
+        messages = (Message(SYSTEM, text_value(row, SYSTEM, row.raw.fields[SYSTEM])), *messages)
+    return ChatExample(messages)

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.errors import file_error
 from tenants.datasets.formats.normalization import column_key
-from tenants.datasets.formats.tool_exports import INSTRUCTION, INSTRUCTION_INPUTS, TOOL_COLUMNS
+from tenants.datasets.formats.tool_exports import COLUMNS_BESIDE, TOOL_COLUMNS
 
 REQUIRED_COLUMNS: dict[str, tuple[str, ...]] = {
     "classification": ("text", "label"),
@@ -50,8 +50,9 @@ class ColumnMapping:
         for column, name in {**self.required, **self.optional}.items():
             keys = map(column_key, (name, *self.tool_names.get(column, ())))
             matches[column] = next((by_key[key] for key in keys if key in by_key), [])
-        if any(column_key(name) == INSTRUCTION for name in matches.get("prompt", ())):
-            matches |= {name: by_key[name] for name in INSTRUCTION_INPUTS if name in by_key}
+        for (column, key), beside in COLUMNS_BESIDE.items():
+            if any(column_key(name) == key for name in matches.get(column, ())):
+                matches |= {name: by_key[name] for name in beside if name in by_key}
         return {column: names for column, names in matches.items() if names or column in self.required}
 
 

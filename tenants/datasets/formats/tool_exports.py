@@ -17,9 +17,14 @@ TOOL_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 }
 """Canonical column -> what tools call it, in order. Read if the column is missing and was not mapped."""
 
-INSTRUCTION: Final = "instruction"
 INSTRUCTION_INPUTS: Final = ("input", "context")
 """Columns beside an ``instruction`` whose text goes on with the prompt (Alpaca, Dolly)."""
+SYSTEM, HISTORY, TOOLS = "system", "history", "tools"
+COLUMNS_BESIDE: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    ("prompt", "instruction"): (*INSTRUCTION_INPUTS, SYSTEM, HISTORY),
+    ("messages", "conversations"): (SYSTEM, TOOLS),
+}
+"""Canonical column and its name in a tool's file -> columns that are read with it, if they are there."""
 
 LABEL_STUDIO_VALUES: Final = {
     "choices": "choices",

@@ -1,8 +1,9 @@
 """Parses raw values into texts, lists, numbers and answers. Errors name the row and the field."""
 
 import json
+import re
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from tenants.base.errors import ErrorCode
 from tenants.base.unique_keys import DuplicateKeyError, unique_keys
@@ -17,6 +18,8 @@ from tenants.datasets.formats.normalization import (
 from tenants.datasets.formats.rows import RawRow
 
 MAX_NUMBER = 1e15
+_PYTHON_CHOICES: Final = re.compile(r"\{\s*'choices':\s*(\[.*\])\s*\}", re.DOTALL)
+"""Label Studio's choices as Python writes them."""
 
 _KINDS = {
     str: "text",
@@ -59,6 +62,12 @@ def text_value(row: RowContext, name: str, value: Any, *, blanks: str | None = N
     return value
 
 
+def has_value(row: RowContext, name: str) -> bool:
+    """Whether the row has this column and more than white space or an empty list in it."""
+    value = row.raw.fields.get(name)
+    return bool(value) and str(value).strip() not in ("", "[]", "{}")
+
+
 def list_value(row: RowContext, name: str, value: Any) -> list[str]:
     """A list of at least one text. In a cell of a table it is written as a list, or separated by spaces."""
     if isinstance(value, str):
@@ -78,7 +87,10 @@ def labels_value(row: RowContext, name: str, value: Any, separator: str | None) 
     if isinstance(value, str):
         written = value.strip()
         listed = parse_list(written)
-        if written.startswith('{"'):
+        choices = _PYTHON_CHOICES.fullmatch(written)
+        if choices and (found := parse_list(choices[1])) is not None:
+            value = found
+        elif written.startswith('{"'):
             value = json_value(row, name, written)
         elif listed is not None and (separator is not None or all(isinstance(one, str) for one in listed)):
             value = listed
