@@ -252,6 +252,17 @@ def test_a_creation_that_the_protocol_does_not_allow_is_400(
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
 
 
+@pytest.mark.parametrize("length", [str(10**13), "9" * 18, "9" * 19, "9" * 500])
+def test_a_file_that_is_too_large_is_413(developer: APIClient, length: str) -> None:
+    answer = developer.post(UPLOADS, headers={**TUS, "Upload-Length": length})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "file_too_large")
+
+
+def test_an_offset_beyond_any_file_is_a_conflict(developer: APIClient) -> None:
+    answer = send(developer, begun(developer, 5), b"abcde", headers={"Upload-Offset": "9" * 30})
+    assert answer.status_code == 409
+
+
 def test_a_checksum_that_is_not_supported_is_400_and_nothing_is_stored(developer: APIClient) -> None:
     address = begun(developer, 5)
     for checksum in ("md5 AAAA", "sha1 not-base64", "sha1"):

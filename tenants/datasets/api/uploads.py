@@ -7,7 +7,7 @@ https://tus.io/protocols/resumable-upload. A client may also declare the sha256 
 import re
 from base64 import b64decode
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
@@ -40,6 +40,8 @@ VERSION = "1.0.0"
 CHUNK_TYPE = "application/offset+octet-stream"
 CHUNK_TYPES = (CHUNK_TYPE, OCTET_STREAM)
 EXTENSIONS = "creation,checksum,expiration,termination"
+MAX_DIGITS: Final = 18
+"""A number of bytes with more digits is too large for any file."""
 LENGTH_HEADER, OFFSET_HEADER = "Upload-Length", "Upload-Offset"
 METADATA_HEADER, CHECKSUM_HEADER = "Upload-Metadata", "Upload-Checksum"
 UNSUPPORTED_HEADERS = ("Upload-Defer-Length", "Upload-Concat")
@@ -206,10 +208,10 @@ def _offset_headers(upload: Upload) -> dict[str, str]:
 
 def _number(request: Request, header: str) -> int:
     value = request.headers.get(header, "")
-    if not (value.isascii() and value.isdecimal() and len(value) <= 18):
+    if not (value.isascii() and value.isdecimal()):
         code = ErrorCode.INVALID_FIELD if value else ErrorCode.MISSING_FIELD
         raise HmiError(code, f"{header} must be a number of bytes.", param=header)
-    return int(value)
+    return int(value) if len(value) <= MAX_DIGITS else 10**MAX_DIGITS
 
 
 def _metadata(header: str) -> dict[str, bytes]:
