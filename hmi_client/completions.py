@@ -34,13 +34,15 @@ class ChatChoice:
 
 @dataclass(frozen=True, slots=True)
 class ChatCompletion:
-    """The next message of a chat, in one or more choices. ``model``: the version that wrote it."""
+    """The next message of a chat, in one or more choices. ``model``: the version that wrote it. ``hmi``: its
+    number format, and the fields of the request that were ignored."""
 
     id: str
     model: str
     choices: tuple[ChatChoice, ...]
     usage: CompletionUsage
     created: int = 0
+    hmi: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,15 @@ class TextChoice:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Continuations of one or more texts, prompt by prompt. ``model``: the version that wrote them."""
+    """Continuations of one or more texts, prompt by prompt. ``model``: the version that wrote them. ``hmi``: as
+    of `ChatCompletion`."""
 
     id: str
     model: str
     choices: tuple[TextChoice, ...]
     usage: CompletionUsage
     created: int = 0
+    hmi: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ def test_a_training_that_is_waited_for_tells_a_pipe_its_place_its_step_and_the_t
             Reply(body=VERSION | {"jobs": [summary]}),
             Reply(body=summary | {"version": 7} | state),
         ]
-    server.replies.append(Reply(body=VERSION))
+    server.replies += [Reply(body=VERSION), Reply(body=MODEL)]
     ended = hmi("train", "mood", "--data", "1", "--wait")
     assert ended.code == 0, ended.err
     assert ended.err.splitlines()[:3] == [

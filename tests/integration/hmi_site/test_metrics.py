@@ -233,10 +233,10 @@ def test_without_the_database_the_rest_is_told(client: Client, redis_client: red
     assert scrape("hmi_queue_depth_requests") == 0
 
 
-def test_a_scrape_asks_the_database_for_jobs_and_for_answers(
+def test_a_scrape_asks_the_database_for_jobs_answers_and_refused_requests(
     client: Client, redis_client: redis.Redis, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         Scrape(client)
 
 

@@ -184,7 +184,8 @@ def test_usage_is_added_up_by_day_model_and_key_over_any_days(world: World) -> N
         results: list[dict[str, Any]] = client.get(f"/api/v1/tenants/acme/usage?{query}").json()["results"]
         return results
 
-    one = {"requests": 1, "inputs": 2, "tokens": 9, "generated_tokens": 4, "failed": 0, "machine_ms": 1.5}
+    one = {"requests": 1, "inputs": 2, "tokens": 9, "generated_tokens": 4, "machine_ms": 1.5}
+    one |= {"failed": 0, "refused": 0}
     two = {name: 2 * count for name, count in one.items()} | {"failed": 1}
     assert found("from=2026-03-01&to=2026-03-02") == [
         {"day": "2026-03-01", "model_name": "mood", **two},

@@ -42,19 +42,19 @@ def test_failures_displace_answered_requests_and_the_others_are_counted() -> Non
     fill(sample, "aaaaaa", limit=4)
     fill(sample, "aaa", limit=4, code="rate_limited")
     assert kept(sample) == {"a-": 1, "a-rate_limited": 3}
-    assert omitted(sample) == {"a": [5, 0]}
+    assert omitted(sample) == {"a": [5, 0, 0]}
     fill(sample, "aaa", limit=4, code="rate_limited")
     fill(sample, "a", limit=4)
     assert kept(sample) == {"a-rate_limited": 4}
-    assert omitted(sample) == {"a": [9, 2]}
+    assert omitted(sample) == {"a": [9, 2, 0]}
 
 
-@pytest.mark.parametrize("code", ["", "rate_limited"])
+@pytest.mark.parametrize("code", ["", "rate_limited", "internal"])
 def test_a_tenant_that_floods_the_log_displaces_no_other(code: str) -> None:
     sample = RequestSample()
     fill(sample, "b" + "a" * 50 + "bcc" + "a" * 50, limit=6, code=code)
     assert kept(sample) == {f"a-{code}": 2, f"b-{code}": 2, f"c-{code}": 2}
-    assert omitted(sample) == {"a": [98, 98 if code else 0]}
+    assert omitted(sample) == {"a": [98, 98 * (code == "rate_limited"), 98 * (code == "internal")]}
 
 
 def test_more_tenants_than_the_limit_are_kept_in_the_order_of_their_first_requests() -> None:
@@ -62,7 +62,7 @@ def test_more_tenants_than_the_limit_are_kept_in_the_order_of_their_first_reques
     fill(sample, "abcdef", limit=4)
     fill(sample, "a", limit=4, code="not_found")
     assert kept(sample) == {"a-not_found": 1, "b-": 1, "c-": 1, "d-": 1}
-    assert omitted(sample) == {"e": [1, 0], "f": [1, 0], "a": [1, 0]}
+    assert omitted(sample) == {"e": [1, 0, 0], "f": [1, 0, 0], "a": [1, 0, 0]}
 
 
 def test_a_kept_text_is_a_beginning_that_the_database_can_hold() -> None:

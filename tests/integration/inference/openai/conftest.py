@@ -1,5 +1,6 @@
 """Two tenants with keys, a root and a domain to build on, over HTTP as the OpenAI conventions have it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,14 @@ def globex(db: None) -> TenantFixture:
 @pytest.fixture
 def root(db: None, tmp_path: Path) -> Version:
     return tree_factory.ready_root(tmp_path)
+
+
+@pytest.fixture
+def batch_line(acme: TenantFixture, root: Version) -> str:
+    """A file of one request to a ready model. Its text is empty, as the model has no tokenizer to read one."""
+    tree_factory.ready_hplm(root, "mood", acme)
+    body = {"model": "mood", "input": ""}
+    return json.dumps({"custom_id": "1", "method": "POST", "url": "/v1/embeddings", "body": body})
 
 
 @pytest.fixture

@@ -91,11 +91,12 @@ def test_a_file_goes_when_its_time_is_over(client: Caller, acme: TenantFixture, 
 
 
 def test_a_file_in_use_stays_until_what_uses_it_has_ended(
-    client: Caller, root: Version, upload_root: Path, redis_url: str
+    client: Caller, root: Version, batch_line: str, upload_root: Path, redis_url: str
 ) -> None:
     life: dict[str, Any] = {"expires_after[anchor]": "created_at", "expires_after[seconds]": 3600}
     asked, tuned = (
-        client.sends(ROWS, purpose=purpose, **life).json()["id"] for purpose in ("batch", "fine-tune")
+        client.sends(content, purpose=purpose, **life).json()["id"]
+        for content, purpose in ((batch_line, "batch"), (ROWS, "fine-tune"))
     )
     answered = {"input_file_id": asked, "endpoint": "/v1/embeddings", "completion_window": "24h"}
     batches = [client.asks("batches", **answered).json()["id"] for _ in range(2)]

@@ -114,8 +114,8 @@ def test_fine_tunings_that_do_not(client: Caller, root: Version) -> None:
     assert now(client, early)["status"] == "failed"
 
 
-def test_batches(client: Caller, upload_root: Path) -> None:
-    file = client.sends("{}", purpose="batch").json()["id"]
+def test_batches(client: Caller, batch_line: str, upload_root: Path) -> None:
+    file = client.sends(batch_line, purpose="batch").json()["id"]
     answered = {"input_file_id": file, "endpoint": "/v1/embeddings", "completion_window": "24h"}
     made = client.asks("batches", **answered)
     told, rows = made.json(), Batch.unscoped
