@@ -57,8 +57,8 @@ class TextChoice:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Continuations of one or more texts, prompt by prompt. ``model``: the version that wrote them. ``hmi``: as
-    of `ChatCompletion`."""
+    """Continuations of one or more texts, prompt by prompt. ``model``: the version that wrote them.
+    ``hmi``: as of `ChatCompletion`."""
 
     id: str
     model: str
