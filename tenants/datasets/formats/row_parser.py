@@ -141,6 +141,13 @@ def clean_separator(separator: str) -> str:
 def _tagging(row: RowContext) -> TaggingExample:
     tokens, tags = _tokens_and_tags(row)
     if len(tokens) != len(tags):
+        if isinstance(row.raw.fields["tags"], str) and isinstance(clean_tags(tags), TagError):
+            row.fail(
+                ErrorCode.MISSING_COLUMN,
+                "no column 'tags' with a tag for each token; the text has one label. Choose the task"
+                " classification, or map the column of the tags.",
+                field="tags",
+            )
         row.fail(
             ErrorCode.MALFORMED_ROW,
             f"{len(tokens)} tokens but {len(tags)} tags.",

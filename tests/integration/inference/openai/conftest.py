@@ -64,7 +64,7 @@ def root(db: None, tmp_path: Path) -> Version:
 
 @pytest.fixture
 def batch_line(acme: TenantFixture, root: Version) -> str:
-    """A file of one request to a ready model. Its text is empty, as the model has no tokenizer to read one."""
+    """A file of one request to a ready model. Its text is empty, as the model has no tokenizer."""
     tree_factory.ready_hplm(root, "mood", acme)
     body = {"model": "mood", "input": ""}
     return json.dumps({"custom_id": "1", "method": "POST", "url": "/v1/embeddings", "body": body})
