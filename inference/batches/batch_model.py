@@ -73,6 +73,8 @@ def check_first_line(
         if error is not None and error.code not in FAULTS_OF_ONE_TEXT:
             raise error
     except HmiError as error:
+        if error.status >= 500:  # the server's fault, not the line's
+            raise
         message = f"Line {first.number}: {error.message}"
         param = "file" if is_named else error.param or "input_file_id"
         details = {**(error.details or {}), "line": first.number}
