@@ -14,7 +14,7 @@ def test_the_owner_signs_in_and_sees_what_the_tenant_has(page: Page, world: Worl
     expect(page.get_by_role("heading", level=1)).to_have_text("Acme Pharmacy")
     row = page.get_by_role("row", name="triage")
     expect(row).to_contain_text("Ready")
-    expect(row).to_contain_text("91.7%")
+    expect(row).to_contain_text("44 of 48")
 
 
 def test_a_wrong_password_is_refused_in_words(page: Page, world: World) -> None:

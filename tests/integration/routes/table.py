@@ -136,6 +136,7 @@ API_OF_A_TENANT: dict[str, Methods] = {
         "PUT": write(422),
         "DELETE": write(409),  # the default
     },
+    "models/<slug:name>/aliases/<slug:alias>/rollback": post(write(409)),
     "models/<slug:name>/aliases/<slug:alias>/canary": {"PUT": write(422), "DELETE": write(409)},  # none
     "models/<slug:name>/aliases/<slug:alias>/canary/promote": post(write(409)),
     "models/<slug:name>/alias-moves": get(read()),

@@ -35,7 +35,7 @@ def test_a_mark_with_a_nul_is_kept_without_it(world: World) -> None:
     assert client.get(begun(client, 5, fingerprint="a\0b")).json()["fingerprint"] == "ab"
 
 
-@pytest.mark.parametrize("length", ["", "-1", "1.5", "many", "9" * 30])
+@pytest.mark.parametrize("length", ["", "-1", "1.5", "many"])
 def test_a_length_that_is_none_is_refused(world: World, length: str) -> None:
     answer = world.client(world.developer).post(UPLOADS, headers={**TUS, "Upload-Length": length})
     assert answer.status_code == 400
