@@ -292,6 +292,7 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "models/<slug:name>/delete/": post(work(302)),
     "models/<slug:name>/alias/": post(work()),
     "models/<slug:name>/alias/<slug:alias>/remove/": post(work(302)),
+    "models/<slug:name>/alias/<slug:alias>/roll-back/": post(work(302)),
     "models/<slug:name>/canary/": post(work()),
     "models/<slug:name>/canary/<slug:alias>/promote/": post(work(302)),
     "models/<slug:name>/canary/<slug:alias>/end/": post(work(302)),
