@@ -6,6 +6,7 @@ const MAX_RETRY_MS = 15_000;
 const SPLITS = { train: /train/i, dev: /dev|valid/i, test: /test/i };
 
 const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+const fromHex = (digest) => btoa(digest.replace(/../g, (byte) => String.fromCharCode(parseInt(byte, 16))));
 
 class Refused extends Error {}
 
@@ -18,6 +19,7 @@ const pace = (speed, left) => {
 class FileUpload {
   #hash = new Sha256();
   #digest = "";
+  #resumed = false;
   #stopped = new AbortController();
 
   constructor(file, url, token, show) {
@@ -70,6 +72,8 @@ class FileUpload {
       signal: this.#stopped.signal,
     });
     if (answer.ok || [404, 409].includes(answer.status)) return answer;
+    // The file changed since a part of it was sent; the server has deleted that part.
+    if (answer.status === 460 && this.#resumed) return answer;
     // A 429 with Retry-After is temporary: too many pieces are being uploaded.
     const later = answer.status === 429 && answer.headers.has("Retry-After");
     if (answer.status >= 500 || answer.status === 423 || later) {
@@ -83,11 +87,18 @@ class FileUpload {
   // Return the path of an earlier upload of this file, otherwise of a new one.
   async #findOrCreate() {
     const { results } = await (await this.#request("GET", `${this.url}?limit=500`)).json();
-    const same = results.find((one) => one.filename === this.file.name && one.fingerprint === this.fingerprint);
-    return same ? `${this.url}/${same.id}` : this.#create();
+    for (const { id, filename, fingerprint, sha256 } of results) {
+      if (filename !== this.file.name || fingerprint !== this.fingerprint) continue;
+      if (sha256) await this.#read(this.file.size);
+      if (sha256 && fromHex(sha256) !== this.#wholeDigest()) continue;
+      this.#resumed = true;
+      return `${this.url}/${id}`;
+    }
+    return this.#create();
   }
 
   async #create() {
+    this.#resumed = false;
     const metadata = { filename: this.file.name, fingerprint: this.fingerprint };
     const pairs = Object.entries(metadata).map(([key, value]) => `${key} ${base64(value)}`);
     const answer = await this.#request("POST", this.url, {
