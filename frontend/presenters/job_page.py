@@ -22,7 +22,7 @@ from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import RootKind, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.readiness import TimeUntilReady
-from versiontree.tree.selectors.versions import as_mapping
+from versiontree.tree.selectors.versions import as_mapping, default_of
 from versiontree.tree.training_fields import LABELS
 from versiontree.tree.training_settings import SettingSpec, setting_specs
 
@@ -138,7 +138,7 @@ def trained_model(version: Version) -> TrainedModel | None:
         row.metric_name,
         row.metric,
         compared_rows(version),
-        pending_promotions([version]),
+        pending_promotions([version], default_of(version)),
     )
 
 

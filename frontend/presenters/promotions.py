@@ -32,10 +32,10 @@ class PendingPromotion:
     compared: list[ComparedRow]
 
 
-def pending_promotions(versions: Iterable[Version]) -> list[PendingPromotion]:
-    """Return the newest of these versions if it waits for its owner. Two queries."""
+def pending_promotions(versions: Iterable[Version], default: Version | None) -> list[PendingPromotion]:
+    """Return the newest of these versions if it waits for its owner. At most one query."""
     newest = max(versions, key=lambda version: version.number, default=None)
-    decision = None if newest is None else promotion_pending(newest)
+    decision = None if newest is None else promotion_pending(newest, default)
     if newest is None or decision is None:
         return []
     return [PendingPromotion(newest, decision.reason, compared_rows(newest))]

@@ -276,7 +276,7 @@ def _page(
         "back": alias_history(model, DEFAULT_ALIAS).rollback_target if request.access.can_write else None,
         "labels": versions[0].config.get("labels", []),
         "versions": version_rows(versions, default=default),
-        "pending": pending_promotions(versions),
+        "pending": pending_promotions(versions, default),
         "page": page,
         "comparison": comparison_of(evaluated) if evaluated else None,
         "evaluate": evaluate_form(tenant, default or versions[0]),

@@ -35,6 +35,7 @@ from versiontree.tree.selectors.evaluations import (
 )
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.versions import (
+    default_of,
     domain_visible_to,
     hplm_of,
     hplm_version,
@@ -117,7 +118,7 @@ def _page(
         jobs=jobs_of_version(found) if found.tenant_id == tenant.pk else [],
         **(_actions(model, found) if model and request.access.can_write else {}),
         **(_answers(tenant, found) if model else {}),
-        pending=pending_promotions([found]),
+        pending=pending_promotions([found], default_of(found)),
         compared=compared_rows(found),
         served=_served(tenant, model, found) if model else None,
         **context,

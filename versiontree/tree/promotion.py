@@ -9,7 +9,7 @@ from versiontree.jobs.models import JobKind
 from versiontree.tree.models import AliasMove, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.selectors.versions import as_mapping, default_of, is_number
+from versiontree.tree.selectors.versions import as_mapping, is_number
 
 AGAINST: Final = "against"
 """The key in the metrics of an evaluation that holds the comparison with the version that was then current:
@@ -86,12 +86,11 @@ def promotion_decision(version: Version, current: Version | None) -> Decision:
     return Decision(True, f"New version, not worse than {name} on its dev rows")
 
 
-def promotion_pending(version: Version) -> Decision | None:
+def promotion_pending(version: Version, current: Version | None) -> Decision | None:
     """Why ``default`` was not moved to a ready version, so that its owner decides. None if it was, if nobody
-    wanted it, or if a newer version is the default. Two queries."""
+    wanted it, or if a newer version is the default. ``current``: that of ``default``. At most one query."""
     if version.hplm is None or version.state != VersionState.READY:
         return None
-    current = default_of(version)
     if not version.config.get("auto_promote", True) or current is None or current.number >= version.number:
         return None
     moves = AliasMove.unscoped.filter(hplm=version.hplm, name=DEFAULT_ALIAS, to_version=version)

@@ -35,7 +35,7 @@ LISTS = {
     "tree/model/{hplm}/card/": 8,
     "models/": 10,
     "models/?q=crowd&page=2": 10,
-    "models/triage/": 23,
+    "models/triage/": 22,
     "domains/{domain}/": 20,
     "models/triage/versions/1/": 24,
     "models/triage/versions/1/answers/": 16,

@@ -139,7 +139,7 @@ class VersionJobs(JobOwner):
 
     def ready_note(self, *, version_id: int) -> str:
         version = Version.unscoped.select_related("hplm").get(pk=version_id)
-        decision = promotion_pending(version)
+        decision = promotion_pending(version, default_of(version))
         if decision is None:
             return ""
         return f"@{DEFAULT_ALIAS} was not moved to it: {decision.reason} You can promote it all the same."
