@@ -129,7 +129,7 @@ def _trials(world: World) -> Special:
 
 
 def _canaries(world: World) -> Special:
-    """A second version, and two aliases that it is tried for."""
+    """A second version, two aliases that it is tried for, and one that was moved to it."""
     model = world.hplm.hplm
     assert model is not None
     second = hplm_update(hplm=model, dataset=world.dataset, actor=world.owner, auto_promote=False)
@@ -137,12 +137,15 @@ def _canaries(world: World) -> Special:
     for name in ("promoted", "ended"):
         alias_move(hplm=model, name=name, version=world.hplm, actor=world.owner)
         canary_start(hplm=model, name=name, version=second, percent=5, actor=world.owner)
+    for version in (world.hplm, second):
+        alias_move(hplm=model, name="moved", version=version, actor=world.owner)
     canary = "/models/{name}/aliases/{alias}/canary"
     return {
         "PATCH /models/{name}/versions/{number}": {"policy": "table"},
         f"PUT {canary}": {"version": second.number},
         f"DELETE {canary}": {"alias": "ended"},
         f"POST {canary}/promote": {"alias": "promoted"},
+        "POST /models/{name}/aliases/{alias}/rollback": {"alias": "moved"},
     }
 
 

@@ -200,7 +200,7 @@ def test_the_files_of_batches_are_as_they_are_shown(reader: Reader) -> None:
     [line] = reader.lines("texts-results.jsonl")
     alike(result, line)
     (reader.folder / "texts-results.jsonl").unlink()
-    (reader.folder / "texts.jsonl").write_text("It will not start\n")
+    (reader.folder / "texts.jsonl").write_text('"It will not start"\nIt will not start\n')
     reader.types(f"{batch.strip()} || true")
     [line] = reader.lines("texts-errors.jsonl")
     alike(error, line)

@@ -96,7 +96,7 @@ def _let_in(world: World) -> dict[str, object]:
 
 
 def _uploaded(world: World) -> dict[str, object]:
-    file = io.BytesIO(b"some text")
+    file = io.BytesIO(b'"a text"\n')
     upload = upload_receive(tenant=world.tenant, filename="a.txt", size=9, stream=file, actor=world.owner)
     check = check_create(
         tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, store=False

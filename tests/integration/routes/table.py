@@ -108,7 +108,7 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "datasets/<int:dataset_id>/fit": get(read(422)),
     "corpora/<int:corpus_id>/coverage": get(read()),
     "datasets/<int:dataset_id>/coverage": get(read()),
-    "uploads": {"GET": read(), "POST": write(422)},
+    "uploads": {"GET": read(), "POST": write(400)},
     "uploads/<uuid:upload_id>": {  # an owner's, and nobody else's
         "GET": Codes(401, 404, 404, 404, 200, 404),
         "PATCH": write(415),
