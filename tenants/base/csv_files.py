@@ -4,8 +4,11 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
+from unicodedata import category, normalize
 
-FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_STARTS: Final = ("=", "+", "-", "@", "\N{MINUS SIGN}", "\t", "\r", "\n")
+INVISIBLE: Final = ("C", "Z")
+"""The first letters of the Unicode categories of control, format and space characters."""
 BYTE_ORDER_MARK: Final = "\ufeff"
 """Makes spreadsheets read the file as UTF-8."""
 ROWS_PER_CHUNK: Final = 500
@@ -25,7 +28,18 @@ def csv_chunks(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iter
 
 
 def _escape_formula(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_PREFIXES) else value
+    return f"'{value}" if isinstance(value, str) and _is_formula(value) else value
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet could take the text for a formula.
+
+    Some spreadsheets skip spaces and invisible characters, and read full-width signs as plain ones.
+    """
+    if text.startswith(FORMULA_STARTS):
+        return True
+    first = next((letter for letter in text if not category(letter).startswith(INVISIBLE)), "")
+    return normalize("NFKC", first).startswith(FORMULA_STARTS)
 
 
 def _drain(sink: io.StringIO) -> bytes:

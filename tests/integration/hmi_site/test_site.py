@@ -1,6 +1,8 @@
 """The site as a whole: health, addresses nobody knows, documentation that stays on this machine."""
 
+import gzip
 import json
+import zlib
 
 import pytest
 import redis
@@ -94,6 +96,31 @@ def test_the_documentation_asks_nothing_of_other_hosts(client: Client) -> None:
     page = client.get("/api/docs/").content.decode()
     assert "//cdn" not in page
     assert "https://" not in page
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/yaml", "*/*"])
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+def test_the_schema_is_made_and_compressed_once_and_not_sent_to_whoever_has_it(
+    client: Client, monkeypatch: pytest.MonkeyPatch, accept: str, encoding: str
+) -> None:
+    headers = {"Accept": accept, "Accept-Encoding": encoding}
+    first = client.get("/api/schema/", headers=headers)
+    content = gzip.decompress(first.content) if encoding == "gzip" else first.content
+    assert b"/api/v1/infer" in content
+    assert {"Accept", "Accept-Encoding"} <= set(first["Vary"].split(", "))
+    assert first["Cache-Control"] == "public, max-age=300"
+
+    monkeypatch.setattr(gzip, "GzipFile", None)  # whatever compresses now fails
+    monkeypatch.setattr(zlib, "compressobj", None)
+    again = client.get("/api/schema/", headers=headers)
+    assert (again.content, again["ETag"]) == (first.content, first["ETag"])
+    known = client.get("/api/schema/", headers=headers | {"If-None-Match": first["ETag"]})
+    assert (known.status_code, known.content, known["ETag"]) == (304, b"", first["ETag"])
+
+
+def test_the_two_encodings_of_the_schema_have_two_tags(client: Client) -> None:
+    tags = {client.get("/api/schema/", headers={"Accept-Encoding": one})["ETag"] for one in ("", "gzip")}
+    assert len(tags) == 2
 
 
 def test_pages_carry_the_headers_browsers_look_for(client: Client) -> None:
