@@ -224,14 +224,14 @@ def _not_found(tenant: Tenant, wanted: ModelReference) -> HmiError:
     if not versions.exists():
         return not_found("model", param="model")
     aliases = Alias.objects.for_tenant(tenant).filter(hplm__name=wanted.hplm, hplm__deleted_at=None)
-    names = sorted(aliases.values_list("name", flat=True))
+    names = list(aliases.order_by("moved_at", "name").values_list("name", flat=True))
     asked = f"alias {wanted.alias}" if wanted.number is None else f"version {wanted.number}"
     ready = f"Ready versions: {_ranges(numbers)}" if numbers else "No version is ready"
     return HmiError(
         ErrorCode.NOT_FOUND,
         f"{wanted.hplm} has no {asked}. {ready}. Aliases: {_listed(names) or 'none'}.",
         param="model",
-        details={"versions": numbers[-MAX_LISTED:], "aliases": names[:MAX_LISTED]},
+        details={"versions": numbers[-MAX_LISTED:], "aliases": names[-MAX_LISTED:]},
     )
 
 
@@ -247,5 +247,6 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def _listed(names: list[str]) -> str:
+    """The newest of the names, which are the last, and how many more there are."""
     more = len(names) - MAX_LISTED
-    return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(names[-MAX_LISTED:]) + (f" and {more} more" if more > 0 else "")

@@ -75,6 +75,12 @@ def events(verb: str) -> list[dict[str, Any]]:
     return [event.detail for event in AuditEvent.unscoped.filter(verb=verb).order_by("pk")]
 
 
+def begun_counts() -> dict[str, Any]:
+    """What the versions of the default alias had answered before its canary."""
+    counts: dict[str, Any] = Alias.unscoped.get(name="default", hplm__name="spam").canary_counts_before
+    return counts
+
+
 def test_both_versions_are_resolved_in_one_query(
     acme: TenantFixture,
     first: Version,
@@ -100,9 +106,11 @@ def test_a_canary_s_share_changes_and_its_end_leaves_the_alias_where_it_was(
     begun = start(actor=acme.developer).canary_started_at
     assert start(percent=50).canary_started_at == begun
     assert resolve_model(acme.tenant, "spam").canary_percent == 50
+    assert begun_counts().keys() == {"1", "2"}
     canary_end(hplm=model, name="default", actor=None)
     found = resolve_model(acme.tenant, "spam")
     assert (found.version_number, found.canary) == (1, None)
+    assert begun_counts() == {}
     assert events("alias.canary") == [{"version": 2, "percent": 20}, {"version": 2, "percent": 50}]
     assert events("alias.canary_end") == [{"version": 2, "percent": 50}]
     begun_by = AuditEvent.unscoped.filter(verb="alias.canary").earliest("pk")
@@ -115,7 +123,7 @@ def test_a_promoted_canary_answers_alone_and_is_in_the_history(
     start()
     canary_promote(hplm=model, name="default", actor=acme.developer)
     found = resolve_model(acme.tenant, "spam")
-    assert (found.version_number, found.canary) == (2, None)
+    assert (found.version_number, found.canary, begun_counts()) == (2, None, {})
     move = AliasMove.unscoped.latest("pk")
     assert move.from_version is not None
     assert move.to_version is not None

@@ -11,6 +11,7 @@ from tenants.base.ttl_cache import process_cache
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.processes import wait_until
+from versiontree.tree import resolution
 from versiontree.tree.models import Version
 from versiontree.tree.resolution import resolve_model, resolve_model_cached
 from versiontree.tree.services.aliases import alias_move
@@ -159,6 +160,20 @@ def test_what_is_still_being_built_is_not_ready(root: Version, acme: TenantFixtu
     with pytest.raises(HmiError, match="Version 1 of the model spam cannot answer: it is training"):
         resolve_model(acme.tenant, "spam")
     assert refusal(acme, "spam@stable") == ErrorCode.NOT_FOUND
+
+
+def test_what_a_model_has_instead_begins_at_the_newest_in_the_message_and_in_the_details(
+    model: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hplm = tree_factory.hplm_of(model)
+    newer = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+    for name in ("zebra", "blue"):
+        alias_move(hplm=hplm, name=name, version=newer, actor=None)
+    monkeypatch.setattr(resolution, "MAX_LISTED", 1)
+    with pytest.raises(HmiError) as caught:
+        resolve_model(acme.tenant, "spam:3")
+    assert "Ready versions: 1-2. Aliases: blue and 2 more." in caught.value.message
+    assert caught.value.details == {"versions": [2], "aliases": ["blue"]}
 
 
 def test_a_deleted_model_is_not_found(model: Version, acme: TenantFixture) -> None:

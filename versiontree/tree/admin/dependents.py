@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from tenants.base.admin.base import admin_link, changelist_link
+from tenants.base.row_ids import row_id
 from versiontree.tree.models import Domain, Hplm, Root
 from versiontree.tree.selectors.lineage import dependent_domains, dependent_hplms, dependents_of
 
@@ -36,9 +37,8 @@ class DependentsFilter(admin.SimpleListFilter):
         return queryset.filter(pk__in=dependents.values("pk"))
 
     def _owner(self) -> Root | Domain | None:
-        kind, _, key = (self.value() or "").partition("-")
-        if not key.isdecimal():
-            return None
+        kind, _, number = (self.value() or "").partition("-")
+        key = row_id(number)
         if kind == "root":
             return Root.objects.filter(pk=key).first()
         domains = Domain.unscoped.select_related("root", "tenant")

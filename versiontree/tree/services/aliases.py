@@ -16,7 +16,7 @@ from versiontree.tree.selectors.alias_history import alias_history
 from versiontree.tree.services.webhook_notifications import alias_notify
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
-CANARY_FIELDS: Final = ("canary", "canary_percent", "canary_started_at")
+CANARY_FIELDS: Final = ("canary", "canary_percent", "canary_started_at", "canary_counts_before")
 ROLLBACK_REASON: Final = "Rollback"
 
 
@@ -149,7 +149,7 @@ def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason
     if alias.canary is not None:
         detail["ended_canary"] = alias.canary.number
     alias.version, alias.moved_by, alias.moved_at = version, person(actor), now
-    alias.canary = alias.canary_percent = alias.canary_started_at = None
+    canary_clear(alias)
     alias.save(update_fields=["version", "moved_by", "moved_at", *CANARY_FIELDS] if before else None)
     move = AliasMove(
         hplm=hplm,
@@ -172,3 +172,9 @@ def _record(move: AliasMove, actor: Actor, *, verb: str, detail: dict[str, Any])
         manifest_publish_on_commit()
     audit_record(verb=verb, subject=f"{hplm}@{name}", tenant=hplm.tenant, actor=actor, detail=detail)
     alias_notify(hplm=hplm, name=name, before=move.from_version_id, version=move.to_version)
+
+
+def canary_clear(alias: Alias) -> None:
+    """Set the fields of an alias without a canary. The caller saves CANARY_FIELDS."""
+    alias.canary = alias.canary_percent = alias.canary_started_at = None
+    alias.canary_counts_before = {}

@@ -12,7 +12,7 @@ from tenants.usage.selectors import answers_by_day
 from tenants.usage.services.answer_counts import COUNTED
 from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.hplm import MAX_CANARY_PERCENT
-from versiontree.tree.services.aliases import CANARY_FIELDS, alias_move, alias_target, hplm_lock
+from versiontree.tree.services.aliases import CANARY_FIELDS, alias_move, alias_target, canary_clear, hplm_lock
 from versiontree.tree.serving_manifest import manifest_publish_on_commit, takes_pairs
 
 
@@ -61,7 +61,7 @@ def canary_end(*, hplm: Hplm, name: str, actor: Actor) -> Alias:
     """
     _, alias = _lock(hplm, name)
     detail = {"version": _require_canary(alias).number, "percent": alias.canary_percent}
-    alias.canary = alias.canary_percent = alias.canary_started_at = None
+    canary_clear(alias)
     return _save(alias, actor, verb="alias.canary_end", detail=detail)
 
 
@@ -91,7 +91,7 @@ def _require_canary(alias: Alias) -> Version:
 
 def _save(alias: Alias, actor: Actor, *, verb: str, detail: dict[str, Any]) -> Alias:
     """Save the canary, publish the manifest for pinned models, and notify the audit log."""
-    alias.save(update_fields=[*CANARY_FIELDS, "canary_counts_before"])
+    alias.save(update_fields=CANARY_FIELDS)
     hplm = alias.hplm
     if hplm.pinned_at is not None:
         manifest_publish_on_commit()
