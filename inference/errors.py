@@ -1,5 +1,7 @@
 """The exceptions of everything that reads texts and artifacts and computes with them."""
 
+from pathlib import Path
+
 
 class HplmError(Exception):
     """An input or artifact that cannot be used. `code` is one of the product's error codes."""
@@ -11,6 +13,14 @@ class HplmError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
+
+
+def reason(error: Exception) -> str:
+    """What went wrong. An OSError names the file's whole path on the server: here only the file's name."""
+    if not isinstance(error, OSError):
+        return str(error)
+    file = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
+    return f"{file}{error.strerror or type(error).__name__}"
 
 
 class DeviceLostError(Exception):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tokenizers
 
-from inference.errors import HplmError
+from inference.errors import HplmError, reason
 from inference.text.chat_template import ChatTemplate
 from inference.text.detokenizer import Detokenizer
 from inference.text.prompts import PromptTokenizer
@@ -37,7 +37,7 @@ class GenerativeCodec:
             read, written = (tokenizers.Tokenizer.from_str(content) for _ in range(2))
             max_tokens, stop_tokens = int(config["max_tokens"]), frozenset(map(int, config["stop_ids"]))
         except Exception as error:  # the library raises bare exceptions
-            message = f"the decoder root cannot be read: {error}"
+            message = f"the decoder root cannot be read: {reason(error)}"
             raise HplmError("corrupt_artifact", message) from error
         template = ChatTemplate.of_root(folder)
         return cls(PromptTokenizer(read, template), Detokenizer(written), max_tokens, stop_tokens)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.cascade.dispatcher import Level
-from inference.errors import HplmError
+from inference.errors import HplmError, reason
 from inference.text.tasks import DEFAULT_THRESHOLD, TASKS, Task
 
 HPLM_FILE: Final = "hplm.json"
@@ -34,7 +34,7 @@ class OutputNames:
                 raise ValueError(f"unknown task {task!r}")
             return cls(task, tuple(map(str, labels)), float(threshold))
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise HplmError("corrupt_artifact", f"{HPLM_FILE} cannot be read: {error}") from error
+            raise HplmError("corrupt_artifact", f"{HPLM_FILE} cannot be read: {reason(error)}") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from inference.errors import HplmError
+from inference.errors import HplmError, reason
 from inference.text.special_tokens import BERT_SPECIAL_TOKENS, SPECIAL_TOKENS, SpecialTokens
 from inference.text.word_token_cache import Tokens, WordTokenCache, encodes_words_independently
 
@@ -133,7 +133,7 @@ class TextTokenizer:
             )
         except (OSError, ValueError, TypeError, KeyError, HplmError) as error:
             raise HplmError(
-                "corrupt_artifact", f"the tokenizer of the root cannot be read: {error}"
+                "corrupt_artifact", f"the tokenizer of the root cannot be read: {reason(error)}"
             ) from error
 
     def save(self, path: Path) -> None:

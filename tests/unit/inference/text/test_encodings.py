@@ -1,6 +1,7 @@
 """From inputs to encodings, and from numbers to results."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from inference.hplm.plot_lookup import COMPUTED
 from inference.text import encodings
 from inference.text.codec import TextCodec
 from inference.text.encodings import WINDOWS, InferInput, encode_inputs, outputs_at
+from inference.text.generative_codec import GenerativeCodec
 from inference.text.outputs import OutputNames, Outputs
 from inference.text.predictions import MAX_ANSWER_TOKENS, answer_prediction
 from inference.text.tasks import QUESTION_ANSWERING, TAGGING
@@ -98,6 +100,15 @@ def test_output_names_that_cannot_be_read_are_a_damaged_artifact(content: str | 
     with pytest.raises(HplmError, match=r"hplm\.json") as refusal:
         OutputNames.load(tmp_path)
     assert refusal.value.code == "corrupt_artifact"
+
+
+@pytest.mark.parametrize("read", [OutputNames.load, TextTokenizer.of_root, GenerativeCodec.of_root])
+def test_an_artifact_that_is_gone_is_told_without_its_path_on_the_server(
+    read: Callable[[Path], object], tmp_path: Path
+) -> None:
+    with pytest.raises(HplmError, match=r"cannot be read: \w+\.json: No such file") as refusal:
+        read(tmp_path / "gone")
+    assert str(tmp_path) not in refusal.value.message
 
 
 def test_levels_have_the_names_of_what_the_lookup_means() -> None:
