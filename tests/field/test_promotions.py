@@ -143,6 +143,7 @@ def test_a_version_that_learned_permuted_labels_does_not_go_live(
         assert "6 of 6, 61 to 100 %" in page, address
         assert "0 of 6, 0 to 39 %" in page, address
         assert 'aria-label="Promote: version 2"' in page, address
+        assert page.count("v2 is ready") == 1, address
     assert "other test rows" in client.get(pages[0]).content.decode()
     assert "(v1:" not in client.get(pages[2]).content.decode()
 
