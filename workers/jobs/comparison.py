@@ -49,7 +49,7 @@ def comparison(job: Job, workspace: Path, reporter: Reporter, compare: Compare) 
             found[split] = {"rows": rows, "left_out": left_out}
             if rows:
                 files[str(split)] = out
-        for name, result in (compare(old, files, Unstaged(reporter)) if files else {}).items():
+        for name, result in (compare(old, files, SilentReporter(reporter)) if files else {}).items():
             found[name] |= result.to_json()
     except (HmiError, HplmError) as error:
         found = {"version": old.number, "problem": error.message}
@@ -57,8 +57,8 @@ def comparison(job: Job, workspace: Path, reporter: Reporter, compare: Compare) 
     return {AGAINST: found}
 
 
-class Unstaged:
-    """A reporter whose steps belong to the present stage of another one."""
+class SilentReporter:
+    """A reporter that passes on the cancellation of a job, and reports no stages and steps."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
