@@ -9,6 +9,8 @@ from typing import Any, Final, cast
 from django import forms
 from django.db.models import Model, Q, QuerySet
 
+from tenants.base.row_ids import row_id
+
 NAME_HELP = "Lower-case letters, digits and hyphens."
 MAX_NAME_LENGTH = 63
 MAX_CHOICES: Final = 50
@@ -87,8 +89,8 @@ class RowChoiceForm(forms.Form):
             found = found.filter(reduce(or_, (Q(**{f"{one}__icontains": word}) for one in named)))
         first = list(found[: MAX_CHOICES + 1])
         offered = first[:MAX_CHOICES]
-        chosen = self._value(name)
-        if chosen.isdecimal() and chosen not in {str(row.pk) for row in offered}:
+        chosen = row_id(self._value(name))
+        if chosen and chosen not in {row.pk for row in offered}:
             offered += rows.filter(pk=chosen)
         field.offer((row, label(row)) for row in offered)
         field.words, field.more = words, len(first) > MAX_CHOICES

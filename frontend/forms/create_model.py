@@ -12,6 +12,7 @@ from django.http import QueryDict
 from frontend.forms.base import slug_field
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
+from tenants.base.row_ids import row_id
 from tenants.datasets.models import GENERATIVE_TASKS, Task
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.models import JobKind
@@ -136,9 +137,9 @@ class CreateForm(TrainingSettingsForm, forms.Form):
 
 def _root_kind(tenant: Tenant, data: QueryDict | None) -> RootKind:
     """Return the kind of root that a model of the chosen dataset is built on."""
-    chosen = str(data.get("dataset", "")) if data is not None else ""
+    chosen = row_id(str(data.get("dataset", ""))) if data is not None else 0
     try:
-        task = dataset_of(tenant, int(chosen)).task if chosen.isdecimal() else ""
+        task = dataset_of(tenant, chosen).task if chosen else ""
     except HmiError:  # the field says so
         task = ""
     return RootKind.DECODER if task in GENERATIVE_TASKS else RootKind.ENCODER

@@ -13,6 +13,7 @@ from frontend.shortcuts import render_page
 from tenants.accounts.models import Role
 from tenants.audit.models import AuditEvent
 from tenants.audit.selectors import audit_events_of
+from tenants.base.row_ids import row_id
 
 ROWS = 50
 COLUMNS = ("at", "who", "verb", "subject", "address", "request_id", "detail")
@@ -41,7 +42,6 @@ def rows_csv(request: TenantRequest) -> HttpResponseBase:
 
 
 def _before(request: TenantRequest, events: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
-    """Return the events with a lower id than `?before=`; all if it is not an integer."""
-    before = request.GET.get("before", "")
-    is_id = before.isascii() and before.isdigit() and len(before) < 19
-    return events.filter(pk__lt=int(before)) if is_id else events
+    """Return the events with a lower id than `?before=`; all if it is not an id."""
+    before = row_id(request.GET.get("before", ""))
+    return events.filter(pk__lt=before) if before else events

@@ -22,6 +22,7 @@ from frontend.presenters.jobs import first_job_of
 from frontend.presenters.versions import parent_name
 from frontend.shortcuts import redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
+from tenants.base.row_ids import row_id
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.previews import search_by_name
 from tenants.datasets.selectors.uploads import datasets_of
@@ -114,8 +115,7 @@ def _parent(request: TenantRequest, form: CreateForm, *, show_errors: bool) -> H
     if waiting:
         coverage_request(dataset)
     targets = coverage_targets(tenant, root=form.root)
-    given = str(form.data.get("parent", ""))
-    chosen = int(given) if given.isdecimal() else None
+    chosen = row_id(str(form.data.get("parent", ""))) or None
     if chosen is not None and chosen not in {version.pk for version in targets}:
         # A link may name an earlier version than the newest.
         targets = [*parents_ready_for(tenant, root=form.root).filter(pk=chosen), *targets]

@@ -21,6 +21,7 @@ from frontend.presenters.data import (
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
+from tenants.base.row_ids import row_id
 from tenants.datasets.models import Corpus, Dataset, Split
 from tenants.datasets.selectors.previews import (
     ORDERS,
@@ -107,9 +108,7 @@ def rows(request: TenantRequest, pk: int) -> HttpResponse:
     dataset = dataset_of(request.access.tenant, pk)
     split, words, after = (request.GET.get(name, "").strip() for name in ("split", "q", "after"))
     chosen = split if split in Split.values else Split.TRAIN
-    page = dataset_rows_page(
-        dataset, split=chosen, words=words, offset=int(after) if after.isdecimal() else 0
-    )
+    page = dataset_rows_page(dataset, split=chosen, words=words, offset=row_id(after))
     return render_page(
         request,
         "data/dataset_rows.html",
@@ -219,11 +218,9 @@ def _coverage(request: TenantRequest, upload: Corpus | Dataset) -> HttpResponse:
 def _fit(
     request: TenantRequest, check: Callable[[Version], tuple[TokenizerFit, list[TokenRow]]]
 ) -> HttpResponse:
-    chosen = request.GET.get("root", "")
+    chosen = row_id(request.GET.get("root", ""))
     try:
-        root = version_visible_to(
-            request.access.tenant, int(chosen) if chosen.isdecimal() else 0, param="root"
-        )
+        root = version_visible_to(request.access.tenant, chosen, param="root")
         fit, tokens = check(root)
     except HmiError as refusal:
         return render_page(request, "data/tokenizer_fit.html", refusal=refusal)

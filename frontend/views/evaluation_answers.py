@@ -20,6 +20,7 @@ from frontend.presenters.evaluation_form import evaluate_form
 from frontend.presenters.versions import promotable
 from frontend.shortcuts import action_result, paginate, redirect_to, render_page
 from tenants.accounts.models import Role
+from tenants.base.row_ids import row_id
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.tree.evaluation_answers import RowAnswer, answer_labels, answers_compare, answers_filter
 from versiontree.tree.models import Version
@@ -121,8 +122,7 @@ def compare(request: TenantRequest, name: str, number: int, other: int) -> HttpR
 def evaluate(request: TenantRequest, name: str, number: int) -> HttpResponse:
     """Evaluate a version on the test split of a dataset, then redirect to the job."""
     tenant, version = request.access.tenant, _version(request, name, number)
-    given = request.POST.get("dataset", "")
-    dataset = dataset_of(tenant, int(given) if given.isdecimal() and len(given) < 18 else 0)
+    dataset = dataset_of(tenant, row_id(request.POST.get("dataset", "")))
     job = action_result(
         request,
         lambda: evaluation_request(version=version, dataset=dataset, tenant=tenant, actor=request.user),

@@ -14,12 +14,12 @@ from frontend.presenters.requests import CSV_COLUMNS, omitted_note, request_line
 from frontend.shortcuts import render_page
 from tenants.accounts.selectors import api_keys_of
 from tenants.base.errors import ErrorCode
+from tenants.base.row_ids import row_id
 from tenants.usage.request_selectors import omitted_requests, request_batches, requests_of
 
 ROWS = 50
 KEYS_OFFERED = 200
 LINES_PER_CHUNK = 2_000
-MAX_ID_DIGITS = 18
 
 
 @require_GET
@@ -61,6 +61,4 @@ def _form(request: TenantRequest) -> RequestsForm:
 
 
 def _before(request: TenantRequest) -> int | None:
-    before = request.GET.get("before", "")
-    is_id = before.isascii() and before.isdigit() and len(before) <= MAX_ID_DIGITS
-    return int(before) if is_id else None
+    return row_id(request.GET.get("before", "")) or None

@@ -11,6 +11,7 @@ from frontend.shortcuts import redirect_to
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
 from tenants.base.plurals import counted
+from tenants.base.row_ids import row_id
 from tenants.datasets.selectors.uploads import corpus_of, dataset_of
 from tenants.datasets.services.corpora import corpus_delete
 from tenants.datasets.services.datasets import dataset_delete
@@ -37,7 +38,7 @@ def delete_data(request: TenantRequest) -> HttpResponse:
 
     def delete(key: str) -> None:
         kind, _, number = key.partition(":")
-        pk = int(number) if number.isdecimal() else 0
+        pk = row_id(number)
         if kind == "corpus":
             corpus_delete(corpus=corpus_of(tenant, pk), actor=user)
         else:

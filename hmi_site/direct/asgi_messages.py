@@ -17,6 +17,7 @@ from rest_framework.renderers import JSONRenderer
 from hmi_site.http.cross_origin import is_cross_origin_on
 from hmi_site.http.errors import error_headers
 from hmi_site.http.middleware import SecurityHeaders
+from hmi_site.http.request_body import MAX_LENGTH_DIGITS
 from hmi_site.http.request_log import INFER_PATH, log_infer
 from hmi_site.metrics.requests import count_answer
 from inference.api.errors import rendered
@@ -83,7 +84,7 @@ def read_request(scope: dict[str, Any]) -> DirectRequest | None:
     key, size = _key(headers), headers.get(b"content-length", b"")
     request_id, timeout = (_text(headers.get(name)) for name in (b"x-request-id", b"x-timeout-s"))
     most = min(MOST_BYTES, settings.HMI_MAX_BODY_BYTES)
-    if key is None or not size.isdigit() or not 0 < int(size) <= most:
+    if key is None or not size.isdigit() or len(size) > MAX_LENGTH_DIGITS or not 0 < int(size) <= most:
         return None
     return DirectRequest(key, usable_request_id(request_id), timeout, int(size))
 

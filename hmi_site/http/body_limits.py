@@ -17,6 +17,7 @@ from django.urls import Resolver404, resolve
 
 from hmi_site.http.errors import as_hmi_error
 from tenants.accounts.authentication import api_key_cached, presented_key
+from tenants.base.characters import check_characters
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import empty_scope
 from tenants.base.upload_concurrency import (
@@ -106,6 +107,7 @@ def _sender(request: HttpRequest) -> int | str | None:
     if (plaintext := presented_key(request)) is not None:
         key = api_key_cached(plaintext)
         return None if key is None else int(key.tenant_id)
+    check_characters(request.COOKIES)
     request.session = SessionStore(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
     user = get_user(request)
     return f"user {user.pk}" if user.is_authenticated else None

@@ -41,7 +41,9 @@ class EventStreamRouter:
         if not self._has_stop_handler:
             self._has_stop_handler = True
             call_on_stop(asyncio.get_running_loop(), self._close_streams)
-        await self._streams(scope, empty_body(receive), send)
+        # Without a body the content type means nothing, and Django may fail on it.
+        headers = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
+        await self._streams({**scope, "headers": headers}, empty_body(receive), send)
 
 
 def _is_stream(scope: dict[str, Any]) -> bool:

@@ -1,5 +1,6 @@
 """Middleware: request checks, security headers, second factors, error pages and the tenant scope."""
 
+import codecs
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +16,10 @@ from django.shortcuts import redirect
 from hmi_site.accounts import second_factor_required
 from hmi_site.http.body_limits import BODY_ERROR, BODY_SENDER, FORM, check_size, keeps_partial
 from hmi_site.http.errors import error_response
+from hmi_site.http.request_body import MAX_LENGTH_DIGITS
 from inference.api.errors import speaks_json
 from inference.open_inference.errors import is_oip_path
+from tenants.base.characters import check_characters, check_fields
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import empty_scope, enter_platform
 from tenants.base.upload_concurrency import release_database, upload_slot
@@ -28,13 +31,17 @@ ADMIN_NAMESPACE = "admin"
 IDENTITY = "identity"
 PERMISSIONS_POLICY = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
 INCOMPLETE_BODY = {ErrorCode.BODY_TRUNCATED, ErrorCode.BODY_TOO_SLOW}
+FORMS = {FORM, "application/x-www-form-urlencoded"}
+UTF_8 = {"utf-8", "ascii"}
+"""Python's names of the charsets that are UTF-8."""
 EXEMPT_VIEWS = ("account_", "mfa_", "health-")
 """Views that staff without a second factor may use: it is set up there. Health checks query no database."""
 SECOND_FACTOR_REQUIRED = "Staff must use two-factor authentication. Set it up in your account first."
 
 
 class RequestGuard:
-    """Refuses bodies that are too large, incomplete or compressed, and addresses with NUL characters.
+    """Refuses bodies that are too large, incomplete or compressed, forms that are not UTF-8, and NUL
+    characters in addresses, cookies and forms.
 
     Reads large forms of signed-in users before the CSRF middleware looks for their token.
     """
@@ -46,23 +53,24 @@ class RequestGuard:
         try:
             _check_body(request)
             _check_encoding(request)
+            _check_charset(request)
             _check_address(request)
+            check_characters(request.COOKIES)
         except HmiError as error:
             return error_response(request, error)
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, view: Any, *_: Any) -> HttpResponse | None:
-        """Read a large form without a database connection, in one of the sender's upload slots.
+        """Read and check a form: a large one without a database connection, in one of the sender's upload
+        slots.
 
         Views that are exempt from CSRF (the API) do this themselves.
         """
-        sender = request.META.get(BODY_SENDER)
-        if sender is None or request.content_type != FORM or getattr(view, "csrf_exempt", False):
+        if getattr(view, "csrf_exempt", False):
             return None
         try:
-            with upload_slot(sender):
-                release_database()
-                request.POST  # noqa: B018 - it is read here
+            _read_form(request)
+            check_fields(request.POST)
         except HmiError as error:
             return error_response(request, error)
         return None
@@ -124,6 +132,14 @@ class ErrorPages:
         return error_response(request, exception) if isinstance(exception, HmiError) else None
 
 
+def _read_form(request: HttpRequest) -> None:
+    sender = request.META.get(BODY_SENDER)
+    if sender is not None and request.content_type == FORM:
+        with upload_slot(sender):
+            release_database()
+            request.POST  # noqa: B018 - it is read here
+
+
 def _check_body(request: HttpRequest) -> None:
     refusal: HmiError | None = request.META.get(BODY_ERROR)
     if refusal is not None and not (refusal.code in INCOMPLETE_BODY and keeps_partial(request)):
@@ -131,7 +147,7 @@ def _check_body(request: HttpRequest) -> None:
     declared = request.META.get("CONTENT_LENGTH") or ""
     if not declared and "Transfer-Encoding" in request.headers:
         raise HmiError(ErrorCode.INVALID_LENGTH, "Content-Length is missing.")
-    if declared and not declared.isdecimal():
+    if declared and not (declared.isascii() and declared.isdecimal() and len(declared) <= MAX_LENGTH_DIGITS):
         raise HmiError(ErrorCode.INVALID_LENGTH, "Content-Length is not a number.", param="Content-Length")
     check_size(int(declared or 0), request)
 
@@ -151,6 +167,16 @@ def _check_address(request: HttpRequest) -> None:
     query = request.META.get("QUERY_STRING", "")
     if "%00" in query or "\0" in query:
         raise HmiError(ErrorCode.INVALID_FIELD, "The query string holds a NUL character.", param="query")
+
+
+def _check_charset(request: HttpRequest) -> None:
+    """Django would decode query strings and forms with any of Python's codecs that the client names."""
+    if request.encoding is None:
+        return
+    if request.content_type in FORMS and codecs.lookup(request.encoding).name not in UTF_8:
+        message = "The form must be UTF-8. Send it without a charset."
+        raise HmiError(ErrorCode.UNSUPPORTED_TYPE, message, param="Content-Type")
+    request.encoding = None
 
 
 class RequestScope:

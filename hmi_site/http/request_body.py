@@ -22,6 +22,8 @@ BODY: Final = "hmi.body"
 """The key of an ASGI scope for a body that was received already."""
 DISCONNECT: Final = "http.disconnect"
 
+MAX_LENGTH_DIGITS: Final = 18
+"""Of ``Content-Length``."""
 BODY_TIMEOUT_S: Final = 60.0
 MIN_BYTES_PER_TIMEOUT: Final = 240 * 1024
 """Bytes that reset the timeout: at least 4 KiB a second must arrive."""
@@ -97,7 +99,7 @@ def declared_size(headers: Headers) -> int | None:
         return None
     if not lengths:
         return 0
-    if len(lengths) > 1 or not lengths[0].isdigit():
+    if len(lengths) > 1 or not lengths[0].isdigit() or len(lengths[0]) > MAX_LENGTH_DIGITS:
         raise _length_error("Content-Length must be one whole number of bytes.")
     return int(lengths[0])
 

@@ -327,6 +327,8 @@ def wsgi_environ(scope: Message, client: ClientConnection) -> Environ:
             text = value.decode("latin-1")
             separator = "; " if name == b"cookie" else ","
             environ[key] = f"{environ[key]}{separator}{text}" if key in environ else text
+    if "*" in environ.get("CONTENT_TYPE", ""):  # parameters in another charset, on which Django may fail
+        environ["CONTENT_TYPE"] = "application/octet-stream"
     return environ
 
 

@@ -36,6 +36,7 @@ from inference.openai.serializers import DeletedSerializer, OpenAiFileSerializer
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import validated_body
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.row_ids import row_id
 from versiontree.tree.models import FineTuning
 from versiontree.tree.selectors.bases import base_by_name, base_root_kind
 from versiontree.tree.selectors.fine_tunings import (
@@ -215,6 +216,6 @@ class ResultsContentView(ResultsView):
 
 def _parse_event_id(value: str) -> int:
     found, _, number = value.partition("-")
-    if found != EVENT or not (number.isascii() and number.isdecimal() and len(number) < 19):
+    if found != EVENT or not (key := row_id(number)):
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such event.", param="after")
-    return int(number)
+    return key

@@ -20,6 +20,7 @@ from unfold.utils import display_for_label
 
 from tenants.base.admin.columns import grouped_columns
 from tenants.base.admin.constraint_errors import ConstraintErrors
+from tenants.base.row_ids import row_id
 from tenants.base.upload_concurrency import accepts_uploads
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class NonAtomicAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's ow
 
 def parse_ids(value: str) -> list[int]:
     """Return the integer key in a query parameter as a list of one, or an empty list."""
-    return [int(value)] if value.isascii() and value.isdecimal() else []
+    return [found] if (found := row_id(value)) else []
 
 
 def staff_user(request: HttpRequest) -> "User":

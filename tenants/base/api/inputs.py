@@ -9,6 +9,7 @@ from rest_framework.parsers import DataAndFiles, MultiPartParser
 from rest_framework.request import Request
 from rest_framework.settings import api_settings
 
+from tenants.base.characters import check_fields
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database, upload_slot
 
@@ -17,7 +18,8 @@ NON_FIELD_ERRORS: Final = str(api_settings.NON_FIELD_ERRORS_KEY)
 
 
 class UploadFormParser(MultiPartParser):
-    """Parses a multipart form in one of the sender's upload slots. Raises ``queue_full``.
+    """Parses a multipart form in one of the sender's upload slots. Raises ``queue_full``,
+    and ``invalid_encoding`` for a NUL character.
 
     It holds no database connection meanwhile: a client may take minutes to send its files.
     """
@@ -32,7 +34,9 @@ class UploadFormParser(MultiPartParser):
         context = dict(parser_context or {})
         with upload_slot(_sender(context["request"])):
             release_database()
-            return super().parse(stream, media_type, context)
+            found = super().parse(stream, media_type, context)
+        check_fields(found.data)
+        return found
 
 
 def _sender(request: Any) -> int | str:

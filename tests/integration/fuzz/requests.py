@@ -15,7 +15,6 @@ from django.http import HttpResponseBase
 from django.test import Client
 from hypothesis import strategies as st
 
-from hmi_site.http.rest_framework import check_characters
 from inference.api.parsers import parse_json
 from inference.api.validation import fit_inputs, parse_call
 from inference.open_inference.errors import is_oip_path
@@ -23,6 +22,7 @@ from inference.open_inference.parsers import read_body
 from inference.open_inference.requests import parse_request
 from inference.open_inference.signatures import signature_of
 from inference.openai.ids import FILE, format_id, parse_id
+from tenants.base.characters import check_characters
 from tenants.base.scope import PLATFORM_SCOPE, TENANT_SCOPE_PREFIX
 from tenants.datasets.models import Dataset
 from tests.integration.fuzz.cases import JSON, Entrance, nearly, pieces
