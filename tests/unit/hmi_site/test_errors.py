@@ -17,6 +17,8 @@ from hmi_site.http import errors
 from hmi_site.http.middleware import ErrorPages, RequestGuard
 from tenants.base.errors import ErrorCode, HmiError
 
+FORM = "application/x-www-form-urlencoded"
+
 
 class Body(serializers.Serializer[Any]):
     model = serializers.CharField()
@@ -152,6 +154,46 @@ def fine(request: HttpRequest) -> HttpResponse:
 )
 def test_nul_in_an_address_goes_no_further(address: str, status: int) -> None:
     assert RequestGuard(fine)(RequestFactory().get(address)).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("cookie", "form", "content_type", "code", "param"),
+    [
+        ('sessionid="\\000abcdefgh"', "", FORM, "invalid_encoding", "sessionid"),
+        ("a=b", "chosen=a&chosen=dataset:1%00", FORM, "invalid_encoding", "chosen"),
+        ("a=b", "na%00me=a", FORM, "invalid_encoding", "na\0me"),
+        ("a=b", "name=a", f"{FORM}; charset=unicode_escape", "unsupported_type", "Content-Type"),
+        ("a=b", "name=a", f"{FORM}; charset=zlib", "unsupported_type", "Content-Type"),
+        ("a=b", "name=a&x=%ff%ed%a0%80", f"{FORM}; charset=UTF-8", None, None),
+        ("a=b", "name=a", FORM, None, None),
+    ],
+)
+def test_cookies_and_forms_with_nul_or_in_another_charset_are_refused(
+    cookie: str, form: str, content_type: str, code: str | None, param: str | None
+) -> None:
+    guard = RequestGuard(fine)
+    headers = {"Cookie": cookie}
+    request = RequestFactory().generic("POST", "/api/x", form, content_type, headers=headers)
+    answer = guard(request)
+    if answer.status_code == 200:
+        answer = guard.process_view(request, fine) or answer
+    error = json.loads(answer.content).get("error", {})
+    assert (error.get("code"), error.get("param")) == (code, param)
+    assert answer.status_code == {None: 200, "invalid_encoding": 422, "unsupported_type": 415}[code]
+
+
+@pytest.mark.parametrize("charset", ["unicode_escape", "zlib", "utf-16", "undefined", "punycode"])
+def test_a_query_string_is_utf_8_whatever_charset_the_content_type_names(charset: str) -> None:
+    request = RequestFactory().get("/x?q=a%5Cx00", content_type=f"text/plain; charset={charset}")
+    assert RequestGuard(fine)(request).status_code == 200
+    assert request.GET["q"] == r"a\x00"
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "9" * 19, "\u00b2", "\u0661", "-1", "1e3"])
+def test_a_declared_length_that_is_no_number_of_bytes_is_refused(length: str) -> None:
+    request = RequestFactory().post("/api/x", b"", content_type="application/json")
+    request.META["CONTENT_LENGTH"] = length
+    assert RequestGuard(fine)(request).status_code == 400
 
 
 def test_a_declared_length_beyond_the_limit_is_refused_before_it_is_read(settings: Settings) -> None:

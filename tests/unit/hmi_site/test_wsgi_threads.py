@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpResponse
 
 from hmi_site.http.body_limits import BODY_ERROR, BodyPermit
@@ -184,6 +185,13 @@ def test_the_address_reaches_the_application_as_bytes_were_meant() -> None:
     Server(path=b"/a%ff%00b%C3%A9").ask(application)
     assert seen[0]["PATH_INFO"].encode("latin-1") == b"/a\xff\x00b\xc3\xa9"
     assert (seen[0]["QUERY_STRING"], seen[0]["REMOTE_ADDR"]) == ("x=%20y", "127.0.0.9")
+
+
+@pytest.mark.parametrize("charset", ["nonsense''x", "utf-8''a%00b", "idna''%ff"])
+def test_a_content_type_that_django_cannot_read_does_not_reach_it(charset: str) -> None:
+    seen, application = answering()
+    Server(headers=[(b"content-type", f"text/plain; charset*={charset}".encode()), *CHUNKED]).ask(application)
+    assert WSGIRequest(seen[0]).content_type == "application/octet-stream"
 
 
 def test_headers_that_come_twice_are_joined_and_none_passes_for_another() -> None:
