@@ -13,10 +13,11 @@ from django.core.checks import Warning as CheckWarning
 from django.db import Error as DatabaseError
 
 from hmi_site import env
-from inference.logs import mask_secrets, shown_setting
+from inference.logs import shown_setting
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import ExporterSettings
 from tenants.base.row_security import policies_missing, role_bypass
+from tenants.base.secrets import mask_secrets
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 MIN_KEY_LENGTH = 32

@@ -6,13 +6,14 @@ written, since frameworks put whole requests there.
 """
 
 import logging
-import re
 from typing import Any, Final
 
 from structlog.contextvars import merge_contextvars
 from structlog.processors import JSONRenderer, TimeStamper, format_exc_info
 from structlog.stdlib import ExtraAdder, ProcessorFormatter, add_log_level, add_logger_name
 from structlog.typing import EventDict, Processor
+
+from tenants.base.secrets import MASK, mask_secrets
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FIELDS: Final = (
@@ -21,13 +22,6 @@ FIELDS: Final = (
 )
 MASKED_TEXT: Final = "masked_text"
 """Context variable with a secret, such as a part of the URL, that is replaced by MASK."""
-MASK: Final = "[hidden]"
-SECRETS: Final = re.compile(
-    r"\b[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}\b"  # an API key
-    r"|(?<=://)[^\s@]{1,256}+(?:@[^\s@/\"',]{1,256}+)*(?=@)"  # user and password of a URL
-    r"|\bwhsec_[A-Za-z0-9+/=_-]+"  # the secret of a webhook
-    r"|(?i:\b(?:bearer|basic) [A-Za-z0-9._~+/=-]{16,})"  # an Authorization header
-)
 MAX_SHOWN_SETTING: Final = 16
 """An invalid setting of more characters is not quoted: it may be a secret in the wrong variable."""
 PRODUCT_LOGGERS: Final = ("frontend", "hmi_site", "inference", "tenants", "versiontree", "workers")
@@ -65,11 +59,6 @@ def formatter(style: str) -> logging.Formatter:
             STYLES[style],
         ],
     )
-
-
-def mask_secrets(text: str) -> str:
-    """The text with MASK in the place of API keys, passwords in URLs, webhooks' secrets and credentials."""
-    return SECRETS.sub(MASK, text)
 
 
 def shown_setting(value: str) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from inference.errors import HplmError
-from inference.logs import mask_secrets
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.secrets import mask_secrets
 from workers.training import disk
 
 MAX_FRAMES = 20

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from tenants.base.errors import HmiError
 from tenants.base.scope import platform_scope
+from tenants.base.secrets import SECRETS, mask_secrets
 from tenants.usage.models import LoggedRequest, OmittedRequests, RequestStatus
 from tenants.usage.models.requests import MAX_MESSAGE, MAX_PARAM, MAX_REFERENCE
 
@@ -200,20 +201,18 @@ def kept_text(text: str) -> str:
 _QUOTED: Final = re.compile(
     r"""(?<!\w)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|“[^”]*”|`[^`]*`)(?!\w)""", re.DOTALL
 )
-_KEY: Final = re.compile(r"\w{8}\.\w{20,}")
-"""An API key: its prefix and its secret."""
 HIDDEN: Final = "…"
 
 
 def message_without_values(message: str) -> str:
     """The message of an error as the log keeps it. Messages quote what they take from a request; that is left
-    out here, and so are API keys."""
-    return _KEY.sub(HIDDEN, _QUOTED.sub(HIDDEN, kept_text(message)))[:MAX_MESSAGE]
+    out here, and so are secrets."""
+    return mask_secrets(_QUOTED.sub(HIDDEN, kept_text(message)), HIDDEN)[:MAX_MESSAGE]
 
 
 def shown_name(name: str, limit: int) -> str:
-    """The name of a field or a model as the log keeps it: empty if it cannot be one, or has an API key."""
-    is_name = name.isprintable() and " " not in name and len(name) <= limit and not _KEY.search(name)
+    """The name of a field or a model as the log keeps it: empty if it cannot be one, or has a secret."""
+    is_name = name.isprintable() and " " not in name and len(name) <= limit and not SECRETS.search(name)
     return kept_text(name) if is_name else ""
 
 

@@ -5,7 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tenants.usage.services.request_log import MAX_TEXT_CHARACTERS, RequestEntry, RequestSample, kept_text
+from tenants.usage.services.request_log import (
+    MAX_TEXT_CHARACTERS,
+    RequestEntry,
+    RequestSample,
+    kept_text,
+    message_without_values,
+    shown_name,
+)
 
 NOON = datetime(2026, 1, 31, 12, 59, 59, tzinfo=UTC)
 HOUR = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -68,3 +75,24 @@ def test_more_tenants_than_the_limit_are_kept_in_the_order_of_their_first_reques
 def test_a_kept_text_is_a_beginning_that_the_database_can_hold() -> None:
     assert kept_text("x" * 600) == "x" * MAX_TEXT_CHARACTERS
     assert kept_text("a\0b\ud800c") == "a\N{REPLACEMENT CHARACTER}b?c"
+
+
+KEY = "Ab3dEf7h." + "s3cret" * 5 + "s3"
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (f"The key {KEY} is over.", "The key … is over."),
+        ("Nobody has whsec_c2VjcmV0c2VjcmV0 here.", "Nobody has … here."),
+        ("Nothing at redis://user:word@host:1.", "Nothing at redis://…@host:1."),
+        ("settings.learning_rate_warmup_steps is too large.",) * 2,
+    ],
+)
+def test_the_log_of_requests_masks_what_the_logs_of_processes_mask(message: str, shown: str) -> None:
+    assert message_without_values(message) == shown
+
+
+def test_a_field_whose_name_looks_like_a_key_is_not_shown_but_one_of_settings_is() -> None:
+    assert shown_name(KEY, 200) == ""
+    assert shown_name("settings.learning_rate_warmup_steps", 200) == "settings.learning_rate_warmup_steps"
