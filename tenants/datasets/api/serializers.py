@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from tenants.base.api.inputs import ChoiceField, StrictSerializer
+from tenants.base.characters import check_characters
 from tenants.base.errors import HmiError
 from tenants.datasets.append_only_file import received_bytes
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
@@ -87,13 +88,14 @@ class ColumnsField(serializers.JSONField):
     """A mapping from canonical columns to those of the file. In a form it is JSON text."""
 
     def to_internal_value(self, data: Any) -> dict[str, str]:
-        """Return the mapping. Raises ValidationError unless it is an object of strings."""
+        """Return the mapping. Raises ValidationError unless it is an object of strings that can be stored."""
         try:
             columns = super().to_internal_value(data)
         except RecursionError:
             self.fail("invalid")
         if not isinstance(columns, dict) or not all(isinstance(name, str) for name in columns.values()):
             raise serializers.ValidationError("It must be an object of columns and their names in the file.")
+        check_characters({self.field_name: columns})
         return columns
 
 

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import Settings
 from rest_framework.test import APIClient
@@ -158,6 +159,18 @@ def test_numbers_beyond_a_float_break_nothing(owner: APIClient, field: str, numb
         INFER, f'{{"model": "mood", "inputs": ["x"], "{field}": {number}}}', content_type=JSON
     )
     assert answer.status_code < 500
+
+
+@pytest.mark.parametrize("columns", [r'{"text": "a\u0000"}', r'{"text": "\ud800"}', r'{"\udc00": "a"}'])
+@pytest.mark.parametrize("path", ["datasets", "datasets/preview"])
+def test_characters_that_cannot_be_stored_are_refused_in_the_json_of_a_form(
+    owner: APIClient, path: str, columns: str
+) -> None:
+    file = SimpleUploadedFile("a.csv", b"text,label\na,b\n")
+    form = {"name": "a", "task": "classification", "train": file, "columns": columns}
+    answer = owner.post(f"/api/v1/tenants/acme/{path}", form, format="multipart")
+    assert told(answer)[:2] == (422, "invalid_encoding")
+    assert str(told(answer)[2]).startswith("columns")
 
 
 # --- names that mean nothing ------------------------------------------------------------------------------
