@@ -29,8 +29,8 @@ WRITTEN = [
     ("domains/new/", "parent", "{id}"),
 ]
 STAFF = [
-    "tree/domain/?parent=root-{id}",
-    "tree/hplm/?parent=domain-{id}",
+    "tree/domain/?on=root-{id}",
+    "tree/hplm/?on=domain-{id}",
     "tree/hplm/?id__exact={id}",
     "tree/hplm/?p={id}&o={id}",
     "tree/hplm/{id}/change/",

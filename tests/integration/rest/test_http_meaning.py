@@ -167,7 +167,7 @@ def test_characters_that_cannot_be_stored_are_refused_in_the_json_of_a_form(
     owner: APIClient, path: str, columns: str
 ) -> None:
     file = SimpleUploadedFile("a.csv", b"text,label\na,b\n")
-    form = {"name": "a", "task": "classification", "train": file, "columns": columns}
+    form = {"task": "classification", "train": file, "columns": columns}
     answer = owner.post(f"/api/v1/tenants/acme/{path}", form, format="multipart")
     assert told(answer)[:2] == (422, "invalid_encoding")
     assert str(told(answer)[2]).startswith("columns")
