@@ -12,7 +12,10 @@ from tests.integration.contract.known import Special
 from versiontree.tree.models import FineTuning
 from versiontree.tree.services.fine_tunings import fine_tuning_create, fine_tuning_start
 
-LINES = b'{"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": {"model": "acme/triage", "input": "stone"}}'
+LINES = (
+    b'{"custom_id": "a", "method": "POST", "url": "/v1/embeddings", '
+    b'"body": {"model": "acme/triage", "input": "stone"}}'
+)
 WRITER = {"model": "acme/writer", "max_tokens": 4}
 """The generative model of the tenant."""
 
