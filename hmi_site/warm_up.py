@@ -11,12 +11,14 @@ from inference.api.admission import gateway
 from inference.api.prepared_request import prepare_request
 from inference.api.submitter import submitter
 from inference.api.validation import InferCall
+from inference.openai.prepared_completion import generative_codec
 from tenants.accounts.authentication import api_key_from
 from tenants.base.errors import HmiError
 from tenants.base.scope import empty_scope, platform_scope, tenant_scope
 from tenants.base.upload_concurrency import release_database
 from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionState
+from versiontree.tree.resolution import resolve_model_cached
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +48,15 @@ def _run() -> None:
 
 
 def _prepare_a_request_for_each_root() -> None:
-    """Which reads the root's tokenizer."""
+    """Which reads the root's tokenizer, and has the chat template compiled."""
     with platform_scope():
         living = Version.unscoped.filter(state=VersionState.READY, hplm__deleted_at=None)
         newest = living.order_by("root_id", "-pk").distinct("root_id").select_related("hplm__tenant")
         hplms = [version.hplm for version in newest if version.hplm is not None]
     for hplm in hplms:
         with tenant_scope(hplm.tenant), suppress(HmiError):  # it may have no default version
-            prepare_request(InferCall(model=hplm.name, inputs=["Is it warm?"]), tenant=hplm.tenant)
+            model = resolve_model_cached(hplm.tenant, hplm.name)
+            if model.is_generative:
+                generative_codec(model.root_digest)
+            else:
+                prepare_request(InferCall(model=hplm.name, inputs=["Is it warm?"]), tenant=hplm.tenant)

@@ -7,6 +7,7 @@ from typing import Any
 from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.root import DecoderRoot, DecoderRootConfig
 from inference.hplm.artifact_files import read_artifact_json
+from inference.text.chat_template import ChatTemplate
 from inference.text.generative_codec import GenerativeCodec
 from inference.text.tokenization import DECODER_FILE
 
@@ -22,6 +23,7 @@ def check_generative_artifacts(payload: Mapping[str, Any]) -> dict[str, Any]:
     if payload["root_is_new"]:
         loaded = DecoderRoot.load(root)
         loaded.decoder()
+        ChatTemplate.of_root(root).check()
         GenerativeCodec.of_root(root).prompts.encode_text("a text")
         config = loaded.config
     else:

@@ -14,6 +14,7 @@ from tenants.base.errors import ErrorCode, HmiError
 MESSAGE_FIELDS: Final = ("role", "content", "name")
 LOCATED: Final = frozenset({"messages", *(field.name for field in fields(SamplingParams))})
 """The parameters that lower layers check."""
+RETRY_AFTER_S: Final = 1
 TOOL_ROLES: Final = ("tool", "function")
 
 
@@ -69,4 +70,5 @@ def located(error: HplmError) -> HmiError:
     place = error.message.split(" ", 1)[0]
     param = place if place.partition("[")[0] in LOCATED else None
     message = error.message if param else f"{error.message[:1].upper()}{error.message[1:]}"
-    return HmiError(ErrorCode(error.code), f"{message}.", param=param)
+    retry_after = RETRY_AFTER_S if error.code == ErrorCode.QUEUE_FULL else None
+    return HmiError(ErrorCode(error.code), f"{message}.", param=param, retry_after=retry_after)

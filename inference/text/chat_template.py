@@ -1,7 +1,7 @@
 """Chat messages as the text that a model continues, by the chat template of its root.
 
-A template comes with a checkpoint, so nobody vouches for it: it runs in `TemplateSandbox`, which has neither
-files nor Python objects, within a bounded amount of work. A root without a template has DEFAULT_TEMPLATE.
+A template comes with a checkpoint, so nobody vouches for it: `TemplateRenderer` runs it in another process,
+within limits of time and memory. A root without a template has DEFAULT_TEMPLATE.
 """
 
 import json
@@ -11,13 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import pass_context
-from jinja2.meta import find_undeclared_variables
-from jinja2.runtime import Context
-
 from inference.errors import HplmError
-from inference.text.template_sandbox import Refused, TemplateSandbox
-from inference.text.template_work import WorkExceeded, limited_work
+from inference.text.template_renderer import TEMPLATES, TemplateBusy, TemplateFailure, TemplateRefusal
 
 TEMPLATE_FILE: Final = "chat_template.jinja"
 CONFIG_FILE: Final = "tokenizer_config.json"
@@ -33,8 +28,7 @@ NO_TEMPLATE: Final = (
     "This root has no chat template. Messages are written as lines such as 'User: …'; "
     "for a base model, /v1/completions may serve better."
 )
-NOW: Final = "now"
-_CONTEXT_NAMES: Final = ("messages", "add_generation_prompt", "tools", "documents", NOW)
+_CONTEXT_NAMES: Final = ("messages", "add_generation_prompt", "tools", "documents", "strftime_now")
 """Variables that each rendering has, besides special tokens."""
 NO_VALUES: Final[Mapping[str, Any]] = {}
 ROLES: Final = ("system", "user", "assistant")
@@ -46,18 +40,10 @@ MAX_SOURCE: Final = 1 << 17
 MAX_MESSAGES: Final = 2048
 MAX_CHARACTERS: Final = 1 << 21
 """Of all messages together."""
-MAX_REFUSAL: Final = 200
-"""Characters of what a template says that users are shown."""
-MAX_PATTERN: Final = 64
-"""Characters of a pattern for the date."""
-BASE_WORK: Final = 1 << 23
-WORK_PER_CHARACTER: Final = 16
-WORK_PER_MESSAGE: Final = 1 << 12
-"""What a rendering may do, in the units of `limited_work`: well above what published templates do."""
-
-
-SAMPLES: Final = (("user",), ("system", "user"), ("user", "assistant", "user"))
-"""The roles of chats that the template of a root must be able to write."""
+SAMPLES: Final = (("user",), ("system", "user"), ("user", "assistant", "user"), ("user", "assistant") * 32)
+"""The roles of chats that the template of a root must be able to write, with messages of SAMPLE_LENGTH."""
+SAMPLE_LENGTH: Final = 1024
+REMEDY: Final = "mend the template, or remove it from the checkpoint"
 
 
 def chat_role(name: str) -> str:
@@ -88,15 +74,13 @@ class ChatTemplate:
                 f"the chat template has {len(source):,} characters; at most {MAX_SOURCE:,} are supported"
             )
             raise HplmError("unsupported_checkpoint", message)
+        self._source = source
         try:
-            sandbox = TemplateSandbox({"strftime_now": _format_now})
-            self._template = sandbox.compile_metered(source)
-            used = find_undeclared_variables(sandbox.parse(source))
-        except Exception as error:  # whatever the parser, and Python's compiler behind it, make of a source
-            message = f"the chat template cannot be used: {_shown(error)}"
+            used = TEMPLATES.variables(source)
+        except TemplateFailure as error:
+            message = f"the chat template cannot be used: {error}; {REMEDY}"
             raise HplmError("unsupported_checkpoint", message) from error
-        own = {*self._special_tokens, *sandbox.globals, *_CONTEXT_NAMES}
-        self.variables = frozenset(used - own)
+        self.variables = used - {*self._special_tokens, *_CONTEXT_NAMES}
         """What the template reads besides what every rendering has, such as Qwen's `enable_thinking`."""
 
     @classmethod
@@ -114,16 +98,18 @@ class ChatTemplate:
         return NO_TEMPLATE if self.is_default else None
 
     def check(self) -> None:
-        """Raises HplmError(unsupported_checkpoint) if the template fails where it does not refuse, with what
-        it says."""
+        """Raises HplmError(unsupported_checkpoint) if the template fails or is slow where it does not refuse,
+        with what it says."""
         for roles in SAMPLES:
-            messages = [ChatMessage(role, f"{role} text") for role in roles]
+            messages = [ChatMessage(role, role.ljust(SAMPLE_LENGTH, ".")) for role in roles]
             try:
                 self.render(messages, now=datetime.now(UTC))
             except HplmError as error:
-                if not isinstance(error.__cause__, Refused):
-                    message = f"the chat template fails for the roles {', '.join(roles)}: "
-                    raise HplmError("unsupported_checkpoint", message + _shown(error.__cause__)) from error
+                if not isinstance(error.__cause__, TemplateRefusal):
+                    message = f"the chat template fails for {len(roles)} messages ({', '.join(roles[:3])}): "
+                    raise HplmError(
+                        "unsupported_checkpoint", f"{message}{error.__cause__}; {REMEDY}"
+                    ) from error
 
     def render(
         self,
@@ -138,11 +124,10 @@ class ChatTemplate:
         ``variables``, others are left out.
 
         Raises HplmError: ``missing_field``, ``invalid_field``, ``invalid_encoding`` or ``body_too_large`` for
-        messages that are not valid, that the template refuses or that it fails for.
+        messages that are not valid, that the template refuses or that it fails for; ``queue_full`` while
+        others wait for a slow template.
         """
         check_messages(messages)
-        characters = sum(len(message.content) for message in messages)
-        work = BASE_WORK + WORK_PER_CHARACTER * characters + WORK_PER_MESSAGE * len(messages)
         given = {
             **{name: value for name, value in values.items() if name in self.variables},
             **self._special_tokens,
@@ -150,19 +135,17 @@ class ChatTemplate:
             "add_generation_prompt": open_turn,
             "tools": None,
             "documents": None,
-            NOW: now,
         }
         try:
-            with limited_work(work):
-                return self._template.render(given)
-        except Refused as error:
-            raise HplmError("invalid_field", f"the chat template says: {_shown(error)}") from error
-        except WorkExceeded as error:
-            message = "messages make the chat template of this model do more work than is allowed"
+            return TEMPLATES.render(self._source, given, now)
+        except TemplateRefusal as error:
+            raise HplmError("invalid_field", f"the chat template says: {error}") from error
+        except TemplateFailure as error:
+            message = f"messages cannot be written by the chat template of this model: {error}"
             raise HplmError("invalid_field", message) from error
-        except Exception as error:  # a template fails in as many ways as any program
-            message = f"messages cannot be written by the chat template of this model: {_shown(error)}"
-            raise HplmError("invalid_field", message) from error
+        except TemplateBusy as error:
+            message = "the chat template of this model is slow, and others wait for it: try again later"
+            raise HplmError("queue_full", message) from error
 
 
 def source_in_folder(folder: Path) -> str | None:
@@ -214,13 +197,6 @@ def _as_mapping(message: ChatMessage) -> dict[str, str]:
     return {"role": message.role, "content": message.content, **name}
 
 
-@pass_context
-def _format_now(context: Context, pattern: str) -> str:
-    """The date, as templates ask for it."""
-    now: datetime = context.parent[NOW]
-    return now.strftime(pattern[:MAX_PATTERN])
-
-
 def _read_config(path: Path) -> Mapping[str, Any]:
     """The JSON object in the file; empty without one."""
     if not path.is_file():
@@ -249,9 +225,3 @@ def _token_text(token: object) -> str | None:
     """The text of a special token, which is stored as such or with its properties."""
     text = token.get("content") if isinstance(token, dict) else token
     return text if isinstance(text, str) else None
-
-
-def _shown(error: BaseException | None) -> str:
-    """The beginning of what an error says, on one line. It is quoted: it may hold some of a text."""
-    words = " ".join(str(error).split())[:MAX_REFUSAL].replace("”", "“")
-    return f"“{words}”" if words else type(error).__name__

@@ -1,137 +1,64 @@
-"""A Jinja environment for templates of unknown origin: what they may use is listed, and what it costs is
-counted, so that no template takes unbounded time or memory."""
+"""Renders chat templates in a process without secrets, files and network, which `TemplateRenderer` starts:
+`python template_sandbox.py CPU_SECONDS MEMORY_BYTES OUTPUT_CHARACTERS`.
 
-from collections.abc import Callable, Mapping
+Its stdin is a socket: a request is two messages, the template and JSON, and the answer is one of JSON.
+Templates have what transformers gives them. The kernel ends the process when a request takes more than
+CPU_SECONDS. It imports the standard library and jinja2 alone, so that it starts quickly.
+"""
+
+import gc
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from multiprocessing.connection import Connection
 from typing import Any, Final, NoReturn
 
-from jinja2 import Template, nodes, pass_context
-from jinja2.exceptions import SecurityError
+from jinja2 import Template, nodes
+from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.ext import Extension
+from jinja2.meta import find_undeclared_variables
 from jinja2.parser import Parser
-from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Cycler, Joiner, Namespace
-from jinja2.visitor import NodeTransformer
-from markupsafe import Markup
+from jinja2.utils import Namespace
 
-from inference.text.template_filters import (
-    check_format,
-    format_text,
-    join,
-    metered_filters,
-    metered_tests,
-    replace,
-    without_context,
-)
-from inference.text.template_work import STEP_COST, VALUE_COST, WorkExceeded, charge, iterate, length, spend
-
-MAX_INTEGER: Final = 2**63
-_CHARGE: Final = "_charge"
-_ITERATE: Final = "_iterate"
-REFUSED_NODES: Final = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends, nodes.Block)
-TEXT_METHODS: Final = frozenset(
-    {
-        *("capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii"),
-        *("isdecimal", "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper", "join", "lower"),
-        *("lstrip", "partition", "removeprefix", "removesuffix", "replace", "rfind", "rindex", "rpartition"),
-        *("rsplit", "rstrip", "split", "splitlines", "startswith", "strip", "swapcase", "title", "upper"),
-    }
-)
-WIDENING_METHODS: Final = frozenset({"center", "ljust", "rjust", "zfill"})
-METHODS: Final[Mapping[type, frozenset[str]]] = {
-    str: TEXT_METHODS | WIDENING_METHODS,
-    Markup: TEXT_METHODS,
-    Cycler: frozenset({"next", "reset"}),
-    dict: frozenset({"copy", "get", "items", "keys", "values"}),
-    list: frozenset({"copy", "count", "index"}),
-    LoopContext: frozenset({"changed", "cycle"}),
-}
+MAX_TEMPLATES: Final = 32
+"""So many compiled templates are kept."""
+MAX_REFUSAL: Final = 200
+"""Characters of what a template says that users are shown."""
+LARGE_RENDER_S: Final = 0.01
+"""A template that takes longer may leave much to collect. It pays for that itself."""
+WARM_UP: Final = "{{ '\\N{BULLET}' | pprint | wordwrap }}{{ strftime_now('%Y') }}{{ missing.attribute }}"
+"""Has jinja2 and Python import what they import late."""
 
 
-class Refused(Exception):
+class Refused(TemplateError):
     """The template itself refuses what it is given."""
 
 
-class TemplateSandbox(ImmutableSandboxedEnvironment):
-    """Compiles templates that are rendered within `limited_work`."""
+class _Dict:
+    """What templates call `dict`, without the class."""
 
-    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+    fromkeys = staticmethod(dict.fromkeys)
 
-    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """``functions``: what templates may call besides those that transformers gives them."""
-        extensions = ["jinja2.ext.loopcontrols", _GenerationTag]
-        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=extensions, finalize=_output)
-        self.filters = metered_filters()
-        self.filters |= {_CHARGE: without_context(charge), _ITERATE: without_context(iterate)}
-        self.tests = metered_tests()
-        self.globals = {
-            "range": _range,
-            "dict": _dict,
-            "cycler": Cycler,
-            "joiner": Joiner,
-            "namespace": _Variables,
-            "raise_exception": _raise_exception,
-            **functions,
-        }
-
-    def compile_metered(self, source: str) -> Template:
-        """The template. Raises whatever jinja2 and Python raise for a source that cannot be compiled."""
-        tree = _Meter().visit(self.parse(source))
-        return self.from_string(tree.set_environment(self))
-
-    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call a macro, one of the functions, or one of METHODS."""
-        spend(STEP_COST)
-        if isinstance(obj, Macro | Joiner) or any(obj is function for function in self.globals.values()):
-            return super().call(context, obj, *args, **kwargs)
-        method = getattr(obj, "__wrapped__", None)  # of jinja2's own str.format
-        if getattr(method, "__name__", "") == "format":
-            check_format(getattr(method, "__self__", ""), "{", args or kwargs)
-            return super().call(context, obj, *args, **kwargs)
-        receiver: Any = getattr(obj, "__self__", None)
-        name = getattr(obj, "__name__", "")
-        if name not in METHODS.get(type(receiver), ()):
-            raise SecurityError(f"a template may not call {name or type(obj).__name__}")
-        if isinstance(receiver, LoopContext | Cycler):
-            return super().call(context, obj, *args, **kwargs)
-        charge([args, kwargs] if isinstance(receiver, dict) else [receiver, args, kwargs])
-        if name in WIDENING_METHODS:
-            spend(int(args[0]))
-        if name == "join":
-            return join(args[0] if args else (), receiver)
-        if name == "replace":
-            return replace(receiver, *args, **kwargs)
-        return super().call(context, obj, *args, **kwargs)
-
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Numbers of a bounded size, and sums and multiples of texts and lists."""
-        spend(VALUE_COST + length(left) + length(right))
-        if operator == "*" and (count := left if isinstance(left, int) else right):
-            spend(max(length(left), length(right)) * max(int(count), 0))
-        elif operator == "**":
-            raise SecurityError(f"a template may not use {operator} here")
-        elif operator == "%" and isinstance(left, str):
-            return format_text(left, right)
-        result = super().call_binop(context, operator, left, right)
-        if isinstance(result, int) and abs(result) > MAX_INTEGER:
-            raise WorkExceeded
-        return result
+    def __call__(self, *pairs: Any, **items: Any) -> dict[Any, Any]:
+        return dict(*pairs, **items)
 
 
 class _Variables(Namespace):
     """A namespace without names that begin with an underscore: those mean something to Python and jinja2."""
 
-    def __init__(self, /, *args: Any, **variables: Any) -> None:
-        super().__init__({_public(name): value for name, value in _dict(*args, **variables).items()})
+    def __init__(self, /, *pairs: Any, **variables: Any) -> None:
+        super().__init__({_public(name): value for name, value in dict(*pairs, **variables).items()})
 
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(_public(name), value)
-
-
-def _public(name: str) -> str:
-    if name.startswith("_"):
-        raise SecurityError(f"a template may not name a variable {name[:64]}")
-    return name
 
 
 class _GenerationTag(Extension):
@@ -139,52 +66,122 @@ class _GenerationTag(Extension):
 
     tags = {"generation"}
 
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
 
 
-class _Meter(NodeTransformer):
-    """Has the values that the compiled code copies, compares or iterates over go through the sandbox."""
-
-    def visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> Any:
-        """The node that takes its place."""
-        self.generic_visit(node, *args, **kwargs)
-        if isinstance(node, REFUSED_NODES) or (isinstance(node, nodes.For) and node.recursive):
-            raise SecurityError(f"line {node.lineno}: a template may not use {type(node).__name__} here")
-        if isinstance(node, nodes.TemplateData):
-            return nodes.Const(node.data, lineno=node.lineno)
-        if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
-            return _through(_CHARGE, node)
-        if isinstance(node, nodes.For):
-            node.iter = _through(_ITERATE, node.iter)
-        elif isinstance(node, nodes.Concat):
-            node.nodes = [_through(_CHARGE, part) for part in node.nodes]
-        elif isinstance(node, nodes.Compare):
-            node.expr = _through(_CHARGE, node.expr)
-            for operand in node.ops:
-                operand.expr = _through(_CHARGE, operand.expr)
-        return node
-
-
-def _through(name: str, expression: nodes.Node) -> nodes.Filter:
-    return nodes.Filter(expression, name, [], [], None, None, lineno=expression.lineno)
-
-
-@pass_context
-def _output(_: Context, value: Any) -> Any:
-    return charge(value)
-
-
-def _dict(*args: Any, **items: Any) -> dict[str, Any]:
-    return dict(*charge(args), **items)
-
-
-def _range(*bounds: int) -> range:
-    values = range(*bounds)
-    spend(min(len(values), MAX_INTEGER))
-    return values
+def _public(name: Any) -> Any:
+    if str(name).startswith("_"):
+        raise SecurityError(f"a template may not name a variable {str(name)[:64]}")
+    return name
 
 
 def _raise_exception(message: object) -> NoReturn:
     raise Refused(str(message))
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: Any = None,
+    separators: Any = None,
+    sort_keys: bool = False,
+) -> str:
+    """JSON as transformers' templates expect it: without HTML's escapes."""
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    """That of transformers, but without random results: an answer can be had again."""
+    extensions = ["jinja2.ext.loopcontrols", _GenerationTag]
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
+    environment.filters["tojson"] = _to_json
+    del environment.filters["random"], environment.globals["lipsum"]
+    environment.globals |= {"dict": _Dict(), "namespace": _Variables, "raise_exception": _raise_exception}
+    return environment
+
+
+ENVIRONMENT: Final = _environment()
+
+
+@lru_cache(MAX_TEMPLATES)
+def _compiled(source: str) -> Template:
+    return ENVIRONMENT.from_string(source)
+
+
+def _variables(source: str) -> dict[str, Any]:
+    """What a usable template reads besides what the environment has."""
+    _compiled(source)
+    return {
+        "variables": sorted(find_undeclared_variables(ENVIRONMENT.parse(source)) - ENVIRONMENT.globals.keys())
+    }
+
+
+def _rendered(source: str, now: datetime, values: Mapping[str, Any], max_characters: int) -> dict[str, Any]:
+    parts, length = list[str](), 0
+    for part in _compiled(source).generate(**values, strftime_now=lambda pattern: now.strftime(pattern)):
+        length += len(part)
+        if length > max_characters:
+            raise ValueError(f"it writes more than {max_characters:,} characters")
+        parts.append(part)
+    text = "".join(parts)
+    text.encode()  # a template can write half a surrogate pair
+    return {"text": text}
+
+
+def _answer(source: str, request: Any, max_characters: int) -> dict[str, Any]:
+    try:
+        if request is None:
+            return _variables(source)
+        now, values = request
+        return _rendered(source, datetime.fromisoformat(now), values, max_characters)
+    except Refused as error:
+        return {"refused": _shown(error)}
+    except MemoryError:
+        os._exit(1)
+    except Exception as error:  # noqa: BLE001 - a template fails in as many ways as any program
+        return {"failed": _shown(error)}
+
+
+def _shown(error: Exception) -> str:
+    """The beginning of what an error says, on one line. It is quoted: it may hold some of a text."""
+    words = " ".join(str(error).split())[:MAX_REFUSAL].replace("”", "“").encode(errors="replace").decode()
+    return f"“{words}”" if words else type(error).__name__
+
+
+def _limit(memory: int) -> None:
+    """From now on no file can be opened, and none written."""
+    for limit, value in {
+        resource.RLIMIT_DATA: memory,
+        resource.RLIMIT_NOFILE: 0,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_CORE: 0,
+    }.items():
+        resource.setrlimit(limit, (value, value))
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's; the parent ends this process
+
+
+def main(cpu_s: float, memory: int, max_characters: int) -> None:
+    """Answer requests. Raises EOFError when stdin ends."""
+    _answer(WARM_UP, [datetime.now(UTC).isoformat(), {}], max_characters)
+    _limit(memory)
+    connection = Connection(sys.stdin.fileno())
+    connection.send_bytes(b"ready")
+    while True:
+        source, request = (connection.recv_bytes().decode(errors="surrogatepass") for _ in range(2))
+        signal.setitimer(signal.ITIMER_PROF, cpu_s)  # its signal ends the process
+        begun = time.process_time()
+        answer = _answer(source, json.loads(request), max_characters)
+        if time.process_time() - begun > LARGE_RENDER_S:
+            gc.collect()
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        connection.send_bytes(json.dumps(answer, ensure_ascii=False).encode())
+
+
+if __name__ == "__main__":
+    with suppress(EOFError, OSError):  # the parent has ended
+        main(float(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

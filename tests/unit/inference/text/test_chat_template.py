@@ -1,10 +1,18 @@
 """Chat messages by the templates of checkpoints, published and hostile ones."""
 
 import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +20,9 @@ from jinja2 import TemplateError
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from inference.errors import HplmError
+from inference.text import template_renderer
 from inference.text.chat_template import MAX_CHARACTERS, MAX_MESSAGES, ROLES, ChatMessage, ChatTemplate
+from inference.text.template_renderer import MAX_CPU_S
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 TALK = [ChatMessage("system", "Be brief."), ChatMessage("user", " Hi "), ChatMessage("assistant", "Hello")]
@@ -49,41 +59,43 @@ QWEN_3 = (
     "{{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>' + '\\n' }}{%- endfor %}"
     "{{- ns.last_query_index ~ ': ' ~ strftime_now('%d %b %Y') }}"
 )
-HOSTILE = {
-    "loops in loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-    "a long range": "{{ range(999999999) | list }}",
-    "loops over characters": "{% set x = 'a' * 9999 %}"
-    "{% for a in x %}{% for b in x %}{% endfor %}{% endfor %}",
-    "a multiple of a text": "{{ 'a' * 999999999 }}",
-    "a multiple of a list": "{% set x = [1] * 999999999 %}",
-    "a power": "{{ 9 ** 9 ** 9 }}",
-    "squares": "{% set ns = namespace(x=9) %}{% for a in range(99) %}"
-    "{% set ns.x = ns.x * ns.x %}{% endfor %}",
-    "a doubled text": "{% set ns = namespace(x='ab') %}{% for a in range(99) %}"
-    "{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
-    "a summed text": "{% set ns = namespace(x='ab') %}{% for a in range(99) %}"
-    "{% set ns.x = ns.x + ns.x %}{% endfor %}",
-    "a doubled list": "{% set ns = namespace(x=['a']) %}{% for a in range(99) %}{% set ns.x = [ns.x, ns.x] %}"
-    "{% endfor %}{{ ns.x }}",
-    "a doubled list as JSON": "{% set ns = namespace(x=['a']) %}{% for a in range(99) %}"
-    "{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | tojson }}",
-    "a namespace of doubled lists": "{% set ns = namespace(x=['a']) %}{% for a in range(99) %}"
-    "{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns }}",
-    "a wide format": "{{ '{:999999999}'.format('a') }}",
-    "a wide conversion": "{{ '%999999999d' % 1 }}",
-    "a width behind zeros": "{% set x = '%0000000001000000d' % 1 %}",
-    "a width in other digits": "{% set x = '{:\u0661\u0660\u0660\u0660\u0660\u0660\u0660}'.format(1) %}",
-    "work in exchange for a negative width": "{% set x = 'a' | center(-9999999999) %}"
-    "{% for a in range(999999) %}{% endfor %}",
-    "a wide column": "{{ 'a'.ljust(999999999) }}",
+VALUES = (
+    "{% set ns = namespace(x=(1,), y=(1,), z=('7' * 4000) | int) %}"
+    "{% for a in range(40) %}{% set ns.x = (ns.x, ns.x) %}{% set ns.y = (ns.y, ns.y) %}{% endfor %}"
+    "{% for a in range(9) %}{% set ns.z = ns.z * ns.z %}{% endfor %}"
+)
+"""x and y: equal tuples within tuples. z: a large number."""
+DOUBLED = "{% set ns = namespace(x='ab') %}{% for a in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}"
+WORD = "{% set x = 'a' * 400000 %}{% set y = 'ab' ~ 'a' * 200000 %}"
+LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+SLOW = {
+    "loops in loops": LOOP,
+    "a nested tuple as a subscript": VALUES + "{{ {}[ns.x] }}",
+    "a nested tuple as a key": VALUES + "{{ {ns.x: 1} | length }}",
+    "a search from the right": WORD + "{{ x.rfind(y) }}",
+    "a split from the right": WORD + "{{ x.rsplit(y) | length }}",
+    "a partition from the right": WORD + "{{ x.rpartition(y) | length }}",
+    "a division of integers": VALUES + "{{ ns.z ** 9 // (ns.z ** 4 - 1) > 3 }}",
+    "a test of integers": VALUES + "{% for a in range(99999) %}{{ ns.z is divisibleby 7 }}{% endfor %}",
+    "a loop that compares": VALUES + "{% for a in [ns.x, ns.y] %}{{ loop.changed(a) }}{% endfor %}",
+    "a nested list as JSON": VALUES + "{{ ns.x | tojson }}",
+    "a doubled text": DOUBLED,
+    "a multiple of a text": "{{ 'a' * 10 ** 9 }}",
+    "a multiple when it is compiled": "{% if false %}{{ 9 ** (9 ** 9) }}{% endif %}",
+    "a long list": "{% set x = [1] * 10 ** 9 %}",
     "replacements": "{% set x = 'a' * 99999 %}{{ x.replace('a', x) }}",
-    "a filter that replaces": "{% set x = 'a' * 99999 %}{{ x | replace('a', x) }}",
-    "a wide join": "{% set x = 'a' * 99999 %}{{ x.join(x) }}",
-    "a filter that joins": "{% set x = 'a' * 99999 %}{{ x | list | join(x) }}",
+    "a wide format": "{{ '{:999999999}'.format('a') }}",
+}
+"""What only the limits of time and memory end."""
+HOSTILE = SLOW | {
+    "endless output": "{% for a in range(99999) %}{% for b in range(99) %}"
+    + "a" * 999
+    + "{% endfor %}{% endfor %}",
+    "a wide column": "{{ 'a'.ljust(99999999) }}",
+    "half a character": "{{ '\\ud800' }}",
+    "a range beyond jinja's": "{{ range(999999999) | list }}",
     "a recursive macro": "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}",
     "a recursive loop": "{% for a in [1] recursive %}{{ loop([1, 1]) }}{% endfor %}",
-    "much text in loops": "{% set x %}{% for a in range(99999) %}" + "a" * 9999 + "{% endfor %}{% endset %}",
-    "slices": "{% set x = 'a' * 99999 %}{% for a in range(99999) %}{% set y = x[1:] %}{% endfor %}",
     "Python's classes": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
     "attributes by filter": "{{ messages | map(attribute='__class__') "
     "| map(attribute='__mro__') | list | tojson }}",
@@ -94,8 +106,6 @@ HOSTILE = {
     "another file": "{% include '/etc/passwd' %}",
     "deep brackets": "{{ " + "(" * 9999 + ")" * 9999 + " }}",
     "deep conditions": "{% if a %}" * 999 + "{% endif %}" * 999,
-    "a precise number": "{{ 1 | round(999999999, 'ceil') }}",
-    "an unknown filter": "{{ 'a' | center(999999999) }}",
     "not a template": "{% for %}",
     "no function": "{{ missing.attribute }}",
 }
@@ -176,13 +186,93 @@ def test_a_long_talk_is_rendered_by_every_template() -> None:
         assert "999 999" in rendered(source, talk)
 
 
-@pytest.mark.timeout(60)
+def ended_cpu_s() -> float:
+    """Processor time of the processes that rendered and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_template_is_refused_or_fails_before_it_costs_much(name: str) -> None:
+def test_a_hostile_template_fails_before_it_costs_much(name: str) -> None:
+    own, ended = time.process_time(), ended_cpu_s()
     with pytest.raises(HplmError) as raised:
         rendered(HOSTILE[name])
     assert raised.value.code in {"unsupported_checkpoint", "invalid_field"}
     assert len(raised.value.message) < 300
+    assert ("0.5 s of processor time or 256 MiB" in raised.value.message) == (name in SLOW)
+    assert time.process_time() - own < 0.5
+    assert ended_cpu_s() - ended < 2 * MAX_CPU_S + 2  # two processes, with their starts
+    assert rendered(CHATML).startswith("<|im_start|>system")
+
+
+def test_a_template_that_took_too_long_is_refused_at_once_for_chats_of_that_size() -> None:
+    template = ChatTemplate("{% if messages[0].content | length > 999 %}" + LOOP + "{% endif %}ok")
+    short, long = ([ChatMessage("user", "a" * length)] for length in (9, 9999))
+    assert template.render(short, now=NOW) == "ok"
+    with pytest.raises(HplmError, match="processor time"):
+        template.render(long, now=NOW)
+    ended = ended_cpu_s()
+    with pytest.raises(HplmError, match="processor time"):
+        template.render(long, now=NOW)
+    assert ended_cpu_s() == ended
+    assert template.render(short, now=NOW) == "ok"
+
+
+def test_a_slow_template_holds_up_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_renderer, "TURN_S", 60)
+    slow = ChatTemplate("{% for a in range(999) %}{% for b in range(999) %}{% endfor %}{% endfor %}")
+    good = ChatTemplate(CHATML)
+    with ThreadPoolExecutor(16) as threads:
+        waiting = [threads.submit(slow.render, TALK, now=NOW) for _ in range(16)]
+        wait(waiting, return_when=FIRST_COMPLETED)
+        good.render(TALK, now=NOW)
+        assert not all(each.done() for each in waiting)
+
+
+def test_requests_do_not_pile_up_behind_a_slow_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_renderer, "TURN_S", 0)
+    slow = ChatTemplate("{% for a in range(999) %}{% for b in range(999) %}{% endfor %}{% endfor %}")
+    with ThreadPoolExecutor(8) as threads:
+        results = [threads.submit(slow.render, TALK, now=NOW) for _ in range(8)]
+    errors = [each.exception() for each in results]
+    assert errors.count(None) >= 1
+    assert {each.code for each in errors if isinstance(each, HplmError)} == {"queue_full"}
+
+
+def renderer_pid() -> int:
+    """The process that renders for this one."""
+    children = psutil.Process().children()
+    (pid,) = (int(each.pid) for each in children if "template_sandbox" in " ".join(each.cmdline()))
+    return pid
+
+
+def test_a_renderer_that_was_killed_is_started_again() -> None:
+    expected, pid = rendered(CHATML), renderer_pid()
+    os.kill(pid, signal.SIGKILL)
+    assert rendered(CHATML) == expected
+    assert renderer_pid() != pid
+
+
+def test_a_forked_process_has_a_renderer_of_its_own() -> None:
+    expected, pid = rendered(CHATML), renderer_pid()
+    if (child := os.fork()) == 0:
+        os._exit(0 if rendered(CHATML) == expected and renderer_pid() != pid else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (rendered(CHATML), renderer_pid()) == (expected, pid)
+
+
+def test_a_renderer_ends_with_its_parent() -> None:
+    program = "import os, inference.text.chat_template as c; c.ChatTemplate(); os.kill(os.getpid(), 9)"
+    # It holds stderr open while it runs.
+    ended = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, timeout=120)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGKILL, b"")
+
+
+def test_a_web_process_loads_no_jinja2_for_templates() -> None:
+    program = (
+        "import sys, inference.text.chat_template as c; c.ChatTemplate(); sys.exit('jinja2' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
 def test_a_message_is_not_a_template() -> None:
