@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from inference.errors import HplmError
-from inference.text.template_renderer import TEMPLATES, TemplateBusy, TemplateFailure, TemplateRefusal
+from inference.text.template_renderer import TEMPLATES, TemplateFailure, TemplateRefusal
 
 TEMPLATE_FILE: Final = "chat_template.jinja"
 CONFIG_FILE: Final = "tokenizer_config.json"
@@ -143,9 +143,6 @@ class ChatTemplate:
         except TemplateFailure as error:
             message = f"messages cannot be written by the chat template of this model: {error}"
             raise HplmError("invalid_field", message) from error
-        except TemplateBusy as error:
-            message = "the chat template of this model is slow, and others wait for it: try again later"
-            raise HplmError("queue_full", message) from error
 
 
 def source_in_folder(folder: Path) -> str | None:

