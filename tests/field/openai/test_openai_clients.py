@@ -326,7 +326,7 @@ FAULTY = {
     "{% if messages | length > 2 %}{{ 1 / 0 }}{% endif %}": "zero",
     "{% for m in messages %}": "endfor",
     "{{ messages | random }}": "random",
-    "{% for a in range(9999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}": "0.5 s of processor time",
+    "{% for a in range(9999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}": "0.5 s of processor",
     "{% if messages | length > 9 %}{{ 'a' * 10 ** 9 }}{% endif %}": "256 MiB of memory; mend the template",
 }
 
