@@ -23,6 +23,8 @@ from inference.batches.models import MAX_LINES, RETENTION
 from inference.batches.services.batches import COMPLETION_WINDOW, MAX_ACTIVE_BATCHES
 from inference.batches.services.lifecycle import STORAGE_OVERDRAFT_BYTES
 from inference.queueing.kept_answers import KEPT_S, MOST_BYTES_OF_TENANT
+from inference.text.chat_template import MAX_SOURCE
+from inference.text.template_renderer import MAX_CPU_S, MAX_MEMORY, MAX_TEXT, REFUSED_S, TURN_S
 from tenants.accounts.services import idempotency
 from tenants.accounts.services.api_keys import MAX_OVERLAP
 from tenants.accounts.services.invitations import INVITATION_LIFETIME
@@ -67,6 +69,13 @@ FIXED: dict[str, Any] = {
     "Lists and objects within each other in a JSON body": DEEPEST,
     "JSON of an adapter's folder": MAX_CONFIG_BYTES,
     "Processor time to read an adapter, or to write one": CPU_LIMIT_S,
+    "Characters of the chat template of a decoder": MAX_SOURCE,
+    "Characters that a chat template writes": MAX_TEXT,
+    "Memory of the process that writes chats by their templates": MAX_MEMORY,
+    "Processor time to write a chat by its template": MAX_CPU_S,
+    "Until a template that took longer, or too much memory, is tried again for chats of half that length or"
+    " more": REFUSED_S,
+    "Wait for other chats of the same template (then `queue_full`)": TURN_S,
     "Line of a file": MAX_LINE_BYTES,
     "File of a dataset that is one JSON value, such as an array": MAX_DOCUMENT_BYTES,
     "Rows of a dataset": MAX_ROWS,
@@ -107,7 +116,7 @@ FIXED: dict[str, Any] = {
     "Archive of a version, unpacked": settings.HMI_IMPORT_MAX_BYTES,
 }
 RATE_DEFAULTS = {"manage_per_minute": settings.HMI_RATE_MANAGE}
-TIMES = {"s": 1, "min": 60, "h": 3600, "days": 24 * 3600}
+TIMES = {"ms": 0.001, "s": 1, "min": 60, "h": 3600, "days": 24 * 3600}
 UNITS = {"": 1, "%": 0.01, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, **TIMES}
 
 
