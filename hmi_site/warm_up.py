@@ -38,7 +38,7 @@ def _run() -> None:
     try:
         with empty_scope():
             api_key_from(UNKNOWN_KEY)
-        _prepare_a_request_for_each_root()
+        prepare_a_request_for_each_root()
         gateway().look_if_stale()
         submitter()
     except (DatabaseError, RedisError, OSError) as error:
@@ -47,7 +47,7 @@ def _run() -> None:
         release_database()
 
 
-def _prepare_a_request_for_each_root() -> None:
+def prepare_a_request_for_each_root() -> None:
     """Which reads the root's tokenizer, and has the chat template compiled."""
     with platform_scope():
         living = Version.unscoped.filter(state=VersionState.READY, hplm__deleted_at=None)

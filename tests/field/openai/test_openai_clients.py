@@ -14,10 +14,12 @@ from django.test import Client
 from rest_framework.test import APIClient
 from transformers.utils.chat_template_utils import render_jinja_template
 
+from hmi_site.warm_up import prepare_a_request_for_each_root
 from inference.batches.models import Batch
 from inference.batches.runner import batch_run
 from inference.errors import HplmError
 from inference.generation.requests import FinishReason, TokenEvent
+from inference.openai import prepared_completion
 from inference.openai.choices import Choice, Delta
 from inference.openai.completions import CHAT, TEXT, ChunkStream, Heading, Usage, response_json
 from inference.openai.embeddings import EmbeddingsEndpoint, parse_embeddings_request
@@ -27,6 +29,7 @@ from inference.text.chat_template import ChatMessage, ChatTemplate
 from inference.text.detokenizer import Detokenizer
 from inference.text.prompts import PromptTokenizer
 from tenants.base.errors import HmiError
+from tenants.base.ttl_cache import process_cache
 from tests.integration.inference.generation.conftest import Served, tokens_of
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
 from tests.unit.tiny_decoder import EOS, byte_tokenizer, tiny_decoder_folder
@@ -353,6 +356,29 @@ def test_a_template_that_fails_at_a_chat_is_an_error_of_the_request(source: str)
     with pytest.raises(HplmError) as failed:
         ChatTemplate(source).render([ChatMessage("user", "Hi")], now=NOW)
     assert (failed.value.code, failed.value.message.split()[0]) == ("invalid_field", "messages")
+
+
+def test_a_chat_that_its_template_takes_too_long_for_is_refused_and_others_go_on(
+    program: APIClient, worker: ScriptedWorker, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "{% if messages | length > 9 %}{{ 'a' * 10 ** 9 }}{% endif %}{{ messages[0].content }}"
+    prompts = PromptTokenizer(byte_tokenizer(), ChatTemplate(source))
+    codec = replace(prepared_completion.generative_codec(served.root), prompts=prompts)
+    monkeypatch.setattr(prepared_completion, "generative_codec", lambda root: codec)
+    body = {**TURN, "messages": QUESTION * 30}
+    for _ in range(2):
+        refused = program.post("/v1/chat/completions", body, format="json")
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "messages")
+        assert "0.5 s of processor time or 256 MiB" in refused.json()["error"]["message"]
+    worker.says(*tokens_of("yes"))
+    assert program.post("/v1/chat/completions", TURN, format="json").status_code == 200
+
+
+@pytest.mark.usefixtures("db")
+def test_the_chat_template_of_each_decoder_is_read_before_the_first_request(served: Served) -> None:
+    process_cache().clear()
+    prepare_a_request_for_each_root()
+    assert process_cache().get(f"generative-codec:{served.root}")
 
 
 # Batches
