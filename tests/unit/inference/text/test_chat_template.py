@@ -205,8 +205,8 @@ def test_a_hostile_template_fails_before_it_costs_much(name: str) -> None:
     assert len(raised.value.message) < 300
     assert ("0.5 s of processor time or 256 MiB of memory" in raised.value.message) == (name in SLOW)
     assert rendered(CHATML).startswith("<|im_start|>system")
-    assert time.process_time() - own < 0.5
-    assert render_cpu_s() - others < 2 * MAX_CPU_S + 3  # two processes, with their starts
+    assert time.process_time() - own < 2
+    assert render_cpu_s() - others < 2 * MAX_CPU_S + 4  # two processes, with their starts
 
 
 def test_a_template_that_took_too_long_is_refused_at_once_for_chats_of_that_size() -> None:
