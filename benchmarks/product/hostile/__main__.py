@@ -1,6 +1,7 @@
 """What hostile clients and dying processes do to everybody else: the product as `make up` starts it, one
 well-behaved tenant that asks at a steady rate, and beside it in turn attacks of many kinds, and kill -9 of
-each of the launcher's children. Everything goes to 127.0.0.1.
+each of the launcher's children. At the end the tenants that attacked are deleted, and what stays behind of
+them is looked for. Everything goes to 127.0.0.1.
 
 The tiny demo that is served is built once, which takes some five minutes, and kept in HMI_BENCH_DIR; each run
 has a copy of its own. Tells what missed its aim; the exit status is 0 all the same.
@@ -20,8 +21,8 @@ from pathlib import Path
 
 from benchmarks import harness
 from benchmarks.product.hostile.attacks import ATTACKS
-from benchmarks.product.hostile.bench import QUICK, RATE, WHOLE, Bench, Run, Seconds
-from benchmarks.product.hostile.figures import MIB, Attacked, Killed, missed, p95
+from benchmarks.product.hostile.bench import DELETION, QUICK, RATE, WHOLE, Bench, Run, Seconds
+from benchmarks.product.hostile.figures import MIB, Attacked, Deleted, Killed, missed, p95
 from benchmarks.product.hostile.product import (
     BUILD_TIMEOUT_S,
     CHILDREN,
@@ -52,7 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = harness.Report(
         "hostile",
         _settings(seconds),
-        [*(_attack_row(one, run) for one in run.attacks), *map(_kill_row, run.kills)],
+        [
+            *(_attack_row(one, run) for one in run.attacks),
+            *map(_kill_row, run.kills),
+            *_traces_rows(run.deletion),
+        ],
         dict(run.figures),
         missed(run.figures),
     )
@@ -79,8 +84,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--only",
         action="append",
         default=[],
-        choices=[*ATTACKS, *CHILDREN],
-        help="attack, or child to kill",
+        choices=[*ATTACKS, *CHILDREN, DELETION],
+        help="attack, child to kill, or what stays behind of deleted tenants",
     )
     return parser.parse_args(argv)
 
@@ -117,6 +122,7 @@ def _attack_row(one: Attacked, run: Run) -> harness.Row:
         "p95 ms": 1000 * p95(one.seconds),
         "beside the same load": 1000 * p95(one.beside),
         "ratio": one.ratio,
+        "longest pause s": one.pause_s,
         "cores": one.cores,
         "memory MB": round(one.memory.total() / MIB),
         "most grown": ", ".join(f"{child} {size / MIB:.0f}" for child, size in grown),
@@ -137,12 +143,26 @@ def _kill_row(one: Killed) -> harness.Row:
     }
 
 
+def _traces_rows(deletion: Deleted | None) -> list[harness.Row]:
+    if deletion is None:
+        return []
+    about = {"deleted s": deletion.deleted_s, "vanished s": deletion.vanished_s}
+    traces = [{"file": file, "traces": size} for file, size in deletion.traces.most_common()]
+    return [{**about, "refused": len(deletion.refused)}, *traces]
+
+
 def _print(run: Run, report: harness.Report) -> None:
-    print(f"The well-behaved tenant alone: p95 {1000 * p95(run.alone):.1f} ms of {len(run.alone)} calls.\n")
+    alone = f"p95 {1000 * p95(run.alone):.1f} ms of {len(run.alone)} calls"
+    print(f"The well-behaved tenant alone: {alone}; longest pause {run.pause_s:.2f} s.\n")
     print(harness.markdown_table([_attack_row(one, run) for one in run.attacks]))
     print()
     print(harness.markdown_table([_kill_row(one) for one in run.kills]))
     print()
+    if run.deletion:
+        about, *traces = _traces_rows(run.deletion)
+        print(about)
+        print(harness.markdown_table(traces[:20]))
+        print(*(f"not left: {place}" for place in run.deletion.refused), sep="\n")
     print({name: round(value, 2) for name, value in report.figures.items()})
     failures = {one.name: one.failures for one in run.attacks} | {
         one.child: one.failures for one in run.kills

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks.product.hostile import bodies, connections
+from benchmarks.product.hostile import bodies, connections, floods, long_texts, odd_values, templates
 from benchmarks.product.hostile.target import Target
 
 Attack = Callable[[Target, float], Counter[str]]
@@ -27,6 +27,15 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "adapter bombs": bodies.adapter_bombs,
     "export floods": bodies.exports,
     "webhook tarpits": bodies.webhook_tarpits,
+    "long prompts": long_texts.long_prompts,
+    "long words": long_texts.long_words,
+    "tokenizer fits": long_texts.tokenizer_fits,
+    "hostile templates": templates.hostile_templates,
+    "odd values": odd_values.odd_values,
+    "schema floods": floods.schema_floods,
+    "quota at once": floods.quota_at_once,
+    "event streams": floods.event_streams,
+    "revoked keys": floods.revoked_keys,
     "endless patterns": bodies.endless_patterns,  # last: what it starts may go on when it is over
 }
 

@@ -10,52 +10,57 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
-from uuid import uuid4
 
 import httpx
 
 from benchmarks.harness import ROOT
 from benchmarks.product.hostile.attacks import ATTACKS
-from benchmarks.product.hostile.figures import Attacked, Killed, figures, together
+from benchmarks.product.hostile.deletion import Leaving, random_marker
+from benchmarks.product.hostile.figures import Attacked, Deleted, Killed, figures, together
 from benchmarks.product.hostile.kills import Kills
+from benchmarks.product.hostile.preparation import GOOD, MODELS, Preparation, rows_of
+from benchmarks.product.hostile.probe import Probe
 from benchmarks.product.hostile.product import CHILDREN, Product
 from benchmarks.product.hostile.target import Target
 from benchmarks.product.hostile.tenant import SteadyTenant
 from benchmarks.product.hostile.watch import Watch, restarts, wait_until_idle
 from benchmarks.product.hostile.webhook import Webhook
 
-GOOD, BAD = "acme", "umbrella"
-MODELS: Final = {GOOD: "package-of-docstring", BAD: "declared-types"}
 RATE: Final = 15.0
 """Requests a second of the well-behaved tenant."""
 WARM_UP_S, START_UP_S, LATE_S, SETTLED_WITHIN_S, WEBHOOK_WITHIN_S = 4.0, 1.0, 60.0, 20.0, 60.0
+DELETION: Final = "deletion"
 LOST: Final = "webhook: not delivered"
 IDLE_CORES: Final = 0.15
 """More than without an attack, and the product counts as calm again."""
-FILE_BYTES: Final = 16 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """How long the parts of a run take, and how often each attack comes."""
+    """How long the parts of a run take, how often each attack comes, and how long traces of deleted tenants
+    are waited for to vanish."""
 
     quiet: float
     attack: float
     rounds: int
+    vanish: float
 
 
-QUICK, WHOLE = Seconds(quiet=6.0, attack=5.0, rounds=1), Seconds(quiet=20.0, attack=10.0, rounds=2)
+QUICK = Seconds(quiet=6.0, attack=4.0, rounds=1, vanish=120.0)
+WHOLE = Seconds(quiet=20.0, attack=10.0, rounds=2, vanish=600.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of it. ``alone`` and ``memory`` are from before all attacks: latencies of the well-behaved
-    tenant, and the memory of each child."""
+    """What came of it. ``alone``, ``pause_s`` and ``memory`` are from before all attacks: latencies of the
+    well-behaved tenant, the longest pause of the web server, and the memory of each child."""
 
     alone: Sequence[float]
+    pause_s: float
     memory: Counter[str]
     attacks: Sequence[Attacked]
     kills: Sequence[Killed]
+    deletion: Deleted | None
     figures: Mapping[str, float]
 
 
@@ -64,35 +69,45 @@ class Bench:
 
     def __init__(self, product: Product, seconds: Seconds, only: Sequence[str] = ()) -> None:
         self._product, self._seconds, self._only = product, seconds, only
-        logins = json.loads((product.home / "demo.json").read_text(encoding="utf-8"))
-        self._good, self._bad = logins[GOOD], logins[BAD]
-        self._tenant = SteadyTenant(product.url, self._good["api_key"], f"{GOOD}/{MODELS[GOOD]}", rate=RATE)
-        self._watch = Watch(product)
+        self._logins = json.loads((product.home / "demo.json").read_text(encoding="utf-8"))
+        key = self._logins[GOOD]["api_key"]
+        self._tenant = SteadyTenant(product.url, key, f"{GOOD}/{MODELS[GOOD]}", rate=RATE)
+        self._watch, self._probe = Watch(product), Probe(product.port)
         self._cores = 0.0
 
     def run(self) -> Run:
         """All of it, in turn."""
-        with (
-            self._client(self._bad) as http,
-            self._client(self._good) as good,
-            Webhook(good) as webhook,
-        ):
-            target = self._prepared(http)
-            with self._tenant, self._watch:
+        with Preparation(self._product, self._logins) as prepared, Webhook(prepared.good) as webhook:
+            marker = random_marker()
+            target = prepared.target(marker)
+            leaving = Leaving(self._product, target, marker) if self._is_wanted(DELETION) else None
+            if leaving:
+                _say("words of tenants that will be deleted")
+                leaving.leave_words()
+            with self._tenant, self._watch, self._probe:
                 time.sleep(WARM_UP_S)
                 disk = self._product.disk_bytes()
+                begun = time.monotonic()
                 with self._tenant.phase() as alone, self._watch.phase() as seen:
                     self._cores = self._spent_during(self._seconds.quiet)
+                pause_s = self._probe.longest_pause_s(begun, time.monotonic())
                 attacks = []
                 for name in filter(self._is_wanted, ATTACKS):
                     rounds = range(self._seconds.rounds)
                     attacks.append(together([self._attack(name, target, webhook) for _ in rounds]))
-                    self._clean(http, target)
+                    _clean(prepared.attackers, target)
                 wait_until_idle(self._product, cores=self._cores + IDLE_CORES, within_s=SETTLED_WITHIN_S)
                 disk_growth = self._product.disk_bytes() - disk
-                kills = self._kills(good, webhook)
-        found = figures(attacks, kills, memory_before=seen.memory, disk_growth=disk_growth)
-        return Run(alone.seconds, seen.memory, attacks, kills, found)
+                kills = self._kills(prepared.good, webhook)
+            deletion = self._deletion(leaving, prepared.admin) if leaving else None
+        found = figures(attacks, kills, deletion, memory_before=seen.memory, disk_growth=disk_growth)
+        return Run(alone.seconds, pause_s, seen.memory, attacks, kills, deletion, found)
+
+    def _deletion(self, leaving: Leaving, admin: httpx.Client) -> Deleted:
+        _say(DELETION)
+        deleted_s = leaving.delete(admin)
+        found, vanished_s = leaving.left_behind(within_s=self._seconds.vanish)
+        return Deleted(deleted_s, vanished_s, found, leaving.refused)
 
     def _attack(self, name: str, target: Target, webhook: Webhook) -> Attacked:
         _say(name)
@@ -103,7 +118,8 @@ class Bench:
             webhook.send()
             told = _told(attacker, within_s=self._seconds.attack + LATE_S)
             spent = self._product.cpu_seconds() - before + told["cpu_s"]
-            cores = max(0.0, spent / (time.monotonic() - begun) - self._cores)
+            ended = time.monotonic()
+            cores = max(0.0, spent / (ended - begun) - self._cores)
         delivered = webhook.arrives(within_s=WEBHOOK_WITHIN_S)
         if has_ended := not self._product.runs():
             self._product.start()
@@ -117,6 +133,7 @@ class Bench:
             failures=[*phase.failures, *beside.failures, *([] if delivered else [LOST])],
             cores=cores,
             memory=seen.memory,
+            pause_s=self._probe.longest_pause_s(begun, ended),
             webhook_s=webhook.last_s,
             restarts=restarts(seen),
             product_ended=has_ended,
@@ -155,44 +172,6 @@ class Bench:
         time.sleep(seconds)
         return (self._product.cpu_seconds() - before) / seconds
 
-    def _prepared(self, http: httpx.Client) -> Target:
-        """The attacker's file, and the ids of what it has."""
-        [version] = _got(http, f"/api/v1/models/{MODELS[BAD]}/versions")["results"]
-        mark = f"hostile-{uuid4().hex[:8]}"
-        file = {"file": ("large.jsonl", b'{"custom_id": "%s"}\n' % (b"a" * FILE_BYTES))}
-        sent = http.post("/v1/files", data={"purpose": "batch"}, files=file)
-        sent.raise_for_status()
-        return Target(
-            port=self._product.port,
-            tenant=BAD,
-            key=self._bad["api_key"],
-            password=self._bad["password"],
-            hplm=MODELS[BAD],
-            hplm_version=version["id"],
-            parent_version=version["parent"],
-            file_id=sent.json()["id"],
-            mark=mark,
-        )
-
-    def _clean(self, http: httpx.Client, target: Target) -> None:
-        """Delete whatever the attacks made, as far as the product answers."""
-        for path, field, of in (
-            ("/api/v1/webhooks", "id", "url"),
-            ("/api/v1/corpora", "id", "name"),
-            ("/api/v1/batches", "id", "filename"),
-            ("/api/v1/models", "name", "name"),
-            ("/v1/files", "id", "filename"),
-        ):
-            with suppress(httpx.HTTPError):
-                rows = _got(http, path)
-                for row in rows.get("results") or rows.get("data") or []:
-                    if target.mark in str(row.get(of)):
-                        http.delete(f"{path}/{row[field]}")
-
-    def _client(self, login: Mapping[str, str]) -> httpx.Client:
-        headers = {"Authorization": f"Bearer {login['api_key']}"}
-        return httpx.Client(base_url=self._product.url, headers=headers, timeout=30.0, trust_env=False)
-
     def _is_wanted(self, name: str) -> bool:
         return not self._only or name in self._only
 
@@ -227,11 +206,20 @@ def _burn(cores: float, seconds: float) -> None:
         burner.wait()
 
 
-def _got(http: httpx.Client, path: str) -> dict[str, Any]:
-    answer = http.get(path, params={"limit": 500} if path.startswith("/api") else {})
-    answer.raise_for_status()
-    found: dict[str, Any] = answer.json()
-    return found
+def _clean(attackers: Sequence[httpx.Client], target: Target) -> None:
+    """Delete whatever the attacks made, as far as the product answers."""
+    for http in attackers:
+        for path, field, of in (
+            ("/api/v1/webhooks", "id", "url"),
+            ("/api/v1/corpora", "id", "name"),
+            ("/api/v1/batches", "id", "filename"),
+            ("/api/v1/models", "name", "name"),
+            ("/v1/files", "id", "filename"),
+        ):
+            with suppress(httpx.HTTPError):
+                for row in rows_of(http, path):
+                    if target.mark in str(row.get(of)):
+                        http.delete(f"{path}/{row[field]}")
 
 
 def _say(text: str) -> None:

@@ -52,7 +52,7 @@ def forms(target: Target, until: float) -> Counter[str]:
     def send(number: int) -> str:
         return str(_form(target, pages[number % len(pages)], cookie))
 
-    return _repeated(send, until, AT_ONCE)
+    return repeated(send, until, AT_ONCE)
 
 
 def json_bodies(target: Target, until: float) -> Counter[str]:
@@ -73,7 +73,7 @@ def json_bodies(target: Target, until: float) -> Counter[str]:
             path, body = bodies[number % len(bodies)]
             return str(http.post(path, content=body, headers={"Content-Type": JSON}).status_code)
 
-        return _repeated(send, until, AT_ONCE)
+        return repeated(send, until, AT_ONCE)
 
 
 def adapter_bombs(target: Target, until: float) -> Counter[str]:
@@ -110,7 +110,7 @@ def exports(target: Target, until: float) -> Counter[str]:
             path = f"/api/v1/versions/{target.hplm_version}/export"
             return str(http.get(path, params={"format": form}).status_code)
 
-        return _repeated(send, until, EXPORTS_AT_ONCE)
+        return repeated(send, until, EXPORTS_AT_ONCE)
 
 
 def webhook_tarpits(target: Target, until: float) -> Counter[str]:
@@ -147,7 +147,7 @@ def _imports(target: Target, until: float, content: bytes, at_once: int) -> Coun
             )
             return str(answer.status_code)
 
-        return _repeated(send, until, at_once)
+        return repeated(send, until, at_once)
 
 
 def archive(config: dict[str, Any], weights: bytes) -> bytes:
@@ -175,7 +175,7 @@ def _form(target: Target, path: str, cookie: str) -> int:
         return status(connection)
 
 
-def _repeated(send: Callable[[int], str], until: float, at_once: int) -> Counter[str]:
+def repeated(send: Callable[[int], str], until: float, at_once: int) -> Counter[str]:
     """Send so many at a time until then, one after the other; how often each answer came. One that comes too
     late is not waited for: it is among those without an answer."""
 

@@ -13,7 +13,13 @@ MIB: Final = 1024**2
 AIMS: Final[Mapping[str, float]] = {
     "good_failed": 0,
     "truncated_executed": 0,
+    "longest_pause_s": 0.2,
     "p95_ratio": 3.0,
+    "internal_errors": 0,
+    "lost_lines": 0,
+    "over_quota": 0,
+    "revoked_stream_s": 10.0,
+    "left_behind": 0,
     "memory_growth_mb": 512,
     "disk_growth_mb": 256,
     "restarts_without_a_kill": 0,
@@ -27,8 +33,9 @@ Identities = Mapping[str, Identity]
 @dataclass(frozen=True, slots=True)
 class Attacked:
     """An attack: the latencies of the well-behaved tenant's calls meanwhile and beside a harmless process of
-    the same processor time (``cores``), its failures in both, the memory of each child when all had most, how
-    many of them were started again, how long the tenant's webhook took, and whether all of the product ended.
+    the same processor time (``cores``), its failures in both, the memory of each child when all had most, the
+    longest time in which the web server answered nobody, how many children were started again, how long the
+    tenant's webhook took, and whether all of the product ended.
     ``counted`` is what the attack says of itself."""
 
     name: str
@@ -38,6 +45,7 @@ class Attacked:
     cores: float
     memory: Counter[str]
     restarts: int
+    pause_s: float = 0.0
     webhook_s: float = 0.0
     product_ended: bool = False
     counted: Mapping[str, int] = field(default_factory=dict)
@@ -66,11 +74,24 @@ class Killed:
         return not self.product_ended and (self.restarts, self.restarts_of_others) == (1, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Tenants whose data were deleted: the seconds until the product said so, and from then on until no trace
+    of them was found, or was looked for no longer; ``traces``: the bytes that are left, by file; ``refused``:
+    what the tenants could not leave before."""
+
+    deleted_s: float
+    vanished_s: float
+    traces: Counter[str]
+    refused: Counter[str]
+
+
 def together(rounds: Sequence[Attacked]) -> Attacked:
     """Several rounds of one attack as one."""
     counted = Counter[str]()
     for one in rounds:
-        counted.update(one.counted)
+        for name, count in one.counted.items():
+            counted[name] = max(counted[name], count) if name.endswith(" ms") else counted[name] + count
     return Attacked(
         name=rounds[0].name,
         seconds=[second for one in rounds for second in one.seconds],
@@ -79,6 +100,7 @@ def together(rounds: Sequence[Attacked]) -> Attacked:
         cores=max(one.cores for one in rounds),
         memory=max((one.memory for one in rounds), key=Counter.total),
         restarts=sum(one.restarts for one in rounds),
+        pause_s=max(one.pause_s for one in rounds),
         webhook_s=max(one.webhook_s for one in rounds),
         product_ended=any(one.product_ended for one in rounds),
         counted=counted,
@@ -101,17 +123,29 @@ def restarted(seen: Sequence[Identities]) -> Mapping[str, int]:
 
 
 def figures(
-    attacks: Sequence[Attacked], kills: Sequence[Killed], *, memory_before: Counter[str], disk_growth: int
+    attacks: Sequence[Attacked],
+    kills: Sequence[Killed],
+    deletion: Deleted | None,
+    *,
+    memory_before: Counter[str],
+    disk_growth: int,
 ) -> dict[str, float]:
     """All figures, flat; of a kill after which nothing was done again, ``recovery_s`` is left out."""
     every: list[Attacked | Killed] = [*attacks, *kills]
+    counted = sum((Counter(one.counted) for one in attacks), Counter[str]())
     growths = [one.memory.total() - memory_before.total() for one in attacks]
     found: dict[str, float] = {
         "good_failed": sum(len(one.failures) for one in every),
         "good_failed_attacks": sum(len(one.failures) for one in attacks),
         "good_failed_kills": sum(len(one.failures) for one in kills),
-        "truncated_executed": sum(one.counted.get("executed", 0) for one in attacks),
+        "truncated_executed": counted["executed"],
+        "longest_pause_s": max((one.pause_s for one in attacks), default=0.0),
         "p95_ratio": max((one.ratio for one in attacks), default=0.0),
+        "internal_errors": counted["answered 500"],
+        "lost_lines": counted["lost lines"],
+        "over_quota": counted["over quota"],
+        "revoked_stream_s": counted["ended after ms"] / 1000,
+        "left_behind": deletion.traces.total() if deletion else 0,
         "webhook_s": max((one.webhook_s for one in attacks), default=0.0),
         "memory_growth_mb": max(growths, default=0) / MIB,
         "disk_growth_mb": disk_growth / MIB,

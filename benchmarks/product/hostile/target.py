@@ -3,7 +3,7 @@
 import json
 import socket
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self
 
 import httpx
@@ -16,8 +16,11 @@ TIMEOUT_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The attacker is a tenant: it has a key, an owner who signs in, a model (under ``parent_version``) and a
-    file. ``mark`` stands in the name of everything that an attack makes."""
+    """The attacker is a tenant: it has a key, an owner who signs in, a model (under ``parent_version``), a
+    file and a long dataset. ``mark`` stands in the name of everything that an attack makes, and ``words`` in
+    its texts. ``writer`` is a second tenant of the attacker, which has a generative model. ``templated`` is a
+    model of it whose root has a hostile chat template, or "" where no such root could be registered.
+    ``quotas``: models whose tenants have a small quota of requests a day, with their keys."""
 
     port: int
     tenant: str
@@ -27,7 +30,13 @@ class Target:
     hplm_version: int
     parent_version: int
     file_id: str
+    dataset_id: int
+    root: str
     mark: str
+    words: str
+    writer: Mapping[str, str]
+    templated: str = ""
+    quotas: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -54,15 +63,14 @@ class Target:
         )
 
     def signed_in(self) -> httpx.Client:
-        """A client in which the tenant's owner is signed in, with what its requests need besides. Raises
-        httpx.HTTPError."""
+        """A client in which the tenant's owner is signed in. Raises httpx.HTTPError."""
         http = self.http(key=False)
-        http.get("/login/").raise_for_status()
-        form, cookie = {"login": self.tenant, "password": self.password}, f"hmi_csrf_{self.port}"
-        http.headers["Referer"] = f"{http.base_url}"
-        http.post("/login/", data=form, headers={"X-CSRFToken": http.cookies[cookie]})
-        http.headers["X-CSRFToken"] = http.cookies[cookie]
+        sign_in(http, self.tenant, self.password)
         return http
+
+    def writing(self) -> Self:
+        """The same as the tenant with the generative model."""
+        return replace(self, **self.writer)
 
     def connect(self, *, buffer: int = 0) -> socket.socket:
         """A connection; with so small a buffer for what is received. Raises OSError."""
@@ -73,6 +81,17 @@ class Target:
         connection.bind((HERE, 0))
         connection.connect(("127.0.0.1", self.port))
         return connection
+
+
+def sign_in(http: httpx.Client, login: str, password: str) -> None:
+    """Sign a person in with this client, and give it what its requests need besides. Raises
+    httpx.HTTPError."""
+    http.get("/login/").raise_for_status()
+    cookie = next(name for name in http.cookies if name.startswith("hmi_csrf"))
+    http.headers["Referer"] = f"{http.base_url}"
+    token = {"X-CSRFToken": http.cookies[cookie]}
+    http.post("/login/", data={"login": login, "password": password}, headers=token)
+    http.headers["X-CSRFToken"] = http.cookies[cookie]
 
 
 def head(method: str, path: str, headers: Mapping[str, Any]) -> bytes:
