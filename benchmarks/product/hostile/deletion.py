@@ -45,8 +45,8 @@ class Leaving:
                     key = {"Idempotency-Key": f"{self._mark}-{number}"}
                     self._done(http.post(path, json=body, headers=key))
                 self._batch(http, tenant, ask)
-                key = {"name": self._mark, "scopes": ["infer"]}
-                self._done(person.post(f"{own}/api-keys", json=key))
+                wanted = {"name": self._mark, "scopes": ["infer"]}
+                self._done(person.post(f"{own}/api-keys", json=wanted))
                 takeout = self._done(person.post(f"{own}/takeouts", json={}))
                 self._wait_for(http_get(person, f"{own}/takeouts/{takeout.get('id')}"))
 

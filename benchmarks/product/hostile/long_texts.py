@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, Final
 
 from benchmarks.product.hostile.bodies import MIB, repeated
@@ -34,7 +34,7 @@ def long_words(target: Target, until: float) -> Counter[str]:
     model = f"{target.tenant}/{target.hplm}"
     words = ["a" * LONGEST] * SEVERAL
     tensor = {"name": "TEXT", "shape": [SEVERAL], "datatype": "BYTES", "data": words}
-    bodies = [
+    bodies: list[tuple[str, Any]] = [
         ("/api/v1/infer", {"model": model, "inputs": words}),
         ("/v1/embeddings", {"model": model, "input": words}),
         (f"/v2/models/{target.hplm}/infer", {"inputs": [tensor]}),
@@ -61,7 +61,7 @@ def _chat(model: str, text: str) -> dict[str, Any]:
     return {"model": model, "messages": [{"role": "user", "content": text}]}
 
 
-def _posted(target: Target, until: float, bodies: list[tuple[str, Mapping[str, Any]]]) -> Counter[str]:
+def _posted(target: Target, until: float, bodies: Sequence[tuple[str, Any]]) -> Counter[str]:
     written = [(path, json.dumps(body).encode()) for path, body in bodies]
     with target.http() as http:
 

@@ -29,7 +29,7 @@ MODELS: Final = {
 WITH_SMALL_QUOTA: Final = ("initech", "hooli")
 ROOT: Final = "minilm"
 FILE_BYTES, DATASET_ROWS, ROW_CHARACTERS = 16 * 1024**2, 400, 600
-QUOTAS: Final = "/admin/accounts/quota/"
+QUOTAS: Final = "/admin/usage/quota/"
 INPUTS: Final = re.compile(r"<input[^>]*>")
 ATTRIBUTE: Final = re.compile(r'\b(name|value)="([^"]*)"')
 

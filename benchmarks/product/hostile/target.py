@@ -70,7 +70,14 @@ class Target:
 
     def writing(self) -> Self:
         """The same as the tenant with the generative model."""
-        return replace(self, **self.writer)
+        writer = self.writer
+        return replace(
+            self,
+            tenant=writer["tenant"],
+            key=writer["key"],
+            password=writer["password"],
+            hplm=writer["hplm"],
+        )
 
     def connect(self, *, buffer: int = 0) -> socket.socket:
         """A connection; with so small a buffer for what is received. Raises OSError."""
