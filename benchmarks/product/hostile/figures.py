@@ -141,7 +141,7 @@ def figures(
         "truncated_executed": counted["executed"],
         "longest_pause_s": max((one.pause_s for one in attacks), default=0.0),
         "p95_ratio": max((one.ratio for one in attacks), default=0.0),
-        "internal_errors": counted["answered 500"],
+        "internal_errors": sum(count for name, count in counted.items() if name.startswith("answered 500")),
         "lost_lines": counted["lost lines"],
         "over_quota": counted["over quota"],
         "revoked_stream_s": counted["ended after ms"] / 1000,

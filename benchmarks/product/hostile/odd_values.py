@@ -4,12 +4,12 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, Final
 
 import httpx
 
-from benchmarks.product.hostile.bodies import repeated
 from benchmarks.product.hostile.target import Target
 
 HUGE, LONG_ID, NUL = 2**64, "9" * 5000, "a\0b"
@@ -68,22 +68,33 @@ FORMS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def odd_values(target: Target, until: float) -> Counter[str]:
-    """All of them, one after the other. Counts as ``lost lines``: lines of a batch without a fault that got
-    no answer because another line has a huge number."""
+    """Each of them once. Counts as ``lost lines``: lines of a batch without a fault that got no answer because
+    another line has a huge number."""
     with target.http() as http, target.writing().http() as chats, closing(target.signed_in()) as person:
         found = _batch(chats, target.writing(), until)
-        calls = _calls(target, http, chats, person)
-        return found + repeated(lambda number: str(calls[number % len(calls)]()), until, AT_ONCE)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            answers = pool.map(lambda call: call(), _calls(target, http, chats, person))
+            return found + Counter(f"answered {answer}" for answer in answers)
 
 
 def _calls(
     target: Target, http: httpx.Client, chats: httpx.Client, person: httpx.Client
-) -> list[Callable[[], int]]:
-    """Every request, as a function that returns the status of its answer."""
+) -> list[Callable[[], str]]:
+    """Every request, as a function that returns the status of its answer; of an internal error, with the
+    address."""
 
-    def call(client: httpx.Client, method: str, path: str, **content: Any) -> Callable[[], int]:
+    def call(client: httpx.Client, method: str, path: str, **content: Any) -> Callable[[], str]:
         filled = path.format(id=LONG_ID, hplm=target.hplm, dataset=target.dataset_id)
-        return lambda: client.request(method, filled, **content).status_code
+
+        def send() -> str:
+            try:
+                answer = client.request(method, filled, **content)
+            except httpx.HTTPError as error:
+                return type(error).__name__
+            is_internal = answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR
+            return f"500 {method} {path}" if is_internal else str(answer.status_code)
+
+        return send
 
     pages = f"/t/{target.tenant}/"
     model = target.writing().hplm
