@@ -68,8 +68,8 @@ FORMS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def odd_values(target: Target, until: float) -> Counter[str]:
-    """Each of them once. Counts as ``lost lines``: lines of a batch without a fault that got no answer because
-    another line has a huge number."""
+    """Each of them once. Counts as ``lost lines``: good lines of a batch that got no answer because another
+    line has a huge number."""
     with target.http() as http, target.writing().http() as chats, closing(target.signed_in()) as person:
         found = _batch(chats, target.writing(), until)
         with ThreadPoolExecutor(AT_ONCE) as pool:
