@@ -13,9 +13,9 @@ import httpx
 import numpy as np
 
 from benchmarks.product.hostile.floods import QUOTA
+from benchmarks.product.hostile.hostile_root import templated_model
 from benchmarks.product.hostile.product import Product
 from benchmarks.product.hostile.target import Target, sign_in
-from benchmarks.product.hostile.templates import templated_model
 from benchmarks.product.hostile.traces import Marker
 
 GOOD, BAD, WRITER, ADMIN = "acme", "umbrella", "vandelay", "admin"
