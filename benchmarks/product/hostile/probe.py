@@ -41,10 +41,11 @@ class Probe:
     def longest_pause_s(self, begun: float, ended: float) -> float:
         """The longest time that an answer took that was asked for or came between these moments of
         ``time.monotonic()``. An answer that is still missing counts with the time until now."""
-        last = self._answers[-1] if self._answers else (begun, 0.0)
-        missing = time.monotonic() - sum(last) - EVERY_S
-        among = [took for asked, took in list(self._answers) if asked <= ended and asked + took >= begun]
-        return max(among, default=missing)
+        answers = list(self._answers)
+        among = [took for asked, took in answers if asked <= ended and asked + took >= begun]
+        last = sum(answers[-1]) if answers else begun
+        missing = time.monotonic() - last if last < ended else 0.0
+        return max([*among, missing])
 
     def _read(self) -> None:
         assert self._process.stdout is not None
