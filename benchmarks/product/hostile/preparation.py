@@ -98,7 +98,7 @@ class Preparation:
         form = {field["name"]: field.get("value", "") for field in inputs if "name" in field}
         fields = {name: value for name, value in form.items() if not name.startswith("_")}
         changed = {**fields, "max_requests_per_day": str(requests), "_save": "Save"}
-        self.admin.post(page.url, data=changed).raise_for_status()
+        assert self.admin.post(page.url, data=changed).is_redirect, f"the quota of {slug} was not changed"
 
     def _with_key(self, name: str) -> httpx.Client:
         return self._client({"Authorization": f"Bearer {self._logins[name]['api_key']}"})
