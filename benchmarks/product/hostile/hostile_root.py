@@ -13,7 +13,7 @@ from benchmarks.product.hostile.bodies import archive
 from benchmarks.product.hostile.templates import TEMPLATE
 from tests.unit.tiny_decoder import HIDDEN, tiny_decoder_folder
 
-ROOT_NAME, POSITIONS, LAYERS = "hostile-writer", 32768, 3
+ROOT_NAME, POSITIONS, LAYERS = "hostile-writer", 8192, 3
 READY_WITHIN_S, POLL_S = 90.0, 0.3
 QUERY: Final = "base_model.model.model.layers.2.self_attn.q_proj"
 LORA: Final[dict[str, Any]] = {

@@ -7,7 +7,7 @@ from benchmarks.product.hostile.bodies import repeated
 from benchmarks.product.hostile.target import Target
 
 AT_ONCE: Final = 2
-NEST: Final = "{% for _ in range(27) %}{% set ns.t = (ns.t, ns.t) %}{% endfor %}"
+NEST: Final = "{% for _ in range(26) %}{% set ns.t = (ns.t, ns.t) %}{% endfor %}"
 HARMS: Final = {
     "hash": "{% set ns = namespace(t=(1,)) %}" + NEST + "{{ {ns.t: 1} | length }}",
     "subscript": "{% set ns = namespace(t=(1,)) %}" + NEST + "{{ {}[ns.t] }}",
