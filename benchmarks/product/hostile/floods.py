@@ -58,7 +58,7 @@ def event_streams(target: Target, until: float) -> Counter[str]:
                 jobs.append(made.json()["id"])
         cookie = "; ".join(f"{name}={value}" for name, value in person.cookies.items())
         for number in range(EVENT_STREAMS if jobs else 0):
-            path = f"/t/{target.tenant}/jobs/{jobs[-1 - number % 2]}/live/"
+            path = f"/t/{target.tenant}/jobs/{jobs[number % len(jobs)]}/live/"
             with suppress(OSError):
                 connection = target.connect()
                 connection.sendall(head("GET", path, {"Cookie": cookie}))

@@ -140,4 +140,5 @@ def _batch(http: httpx.Client, writer: Target, until: float) -> Counter[str]:
     while batch["status"] not in ENDED and time.monotonic() < latest:
         time.sleep(POLL_S)
         batch = http.get(f"/v1/batches/{batch['id']}").json()
-    return Counter({f"batch {batch['status']}": 1, "lost lines": 1 - batch["request_counts"]["completed"]})
+    answered = batch["request_counts"]["completed"] if batch["status"] in ENDED else 0
+    return Counter({f"batch {batch['status']}": 1, "lost lines": 1 - answered})
