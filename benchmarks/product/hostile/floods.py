@@ -62,12 +62,13 @@ def event_streams(target: Target, until: float) -> Counter[str]:
             with suppress(OSError):
                 connection = target.connect()
                 connection.sendall(head("GET", path, {"Cookie": cookie}))
-                found[f"answered {status(connection)}"] += 1
                 held.append(connection)
         time.sleep(max(0.0, until - time.monotonic()))
         for job in jobs:
             http.post(f"/api/v1/jobs/{job}/cancel")
     for connection in held:
+        connection.setblocking(False)
+        found[f"answered {status(connection)}"] += 1
         connection.close()
     return found
 
