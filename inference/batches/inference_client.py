@@ -31,12 +31,14 @@ InputResult = dict[str, Any] | HmiError
 
 @dataclass(frozen=True, slots=True)
 class InferenceResults:
-    """One result per input, what computing them took, and the counts of those that are answers."""
+    """One result per input, what computing them took, and the counts of those that are answers.
+    ``generated_tokens`` are among the ``tokens``."""
 
     results: list[InputResult]
     tokens: int = 0
     busy_ms: float = 0.0
     answers: AnswerCount = field(default_factory=AnswerCount)
+    generated_tokens: int = 0
 
     def __add__(self, other: "InferenceResults") -> "InferenceResults":
         return InferenceResults(
@@ -44,6 +46,7 @@ class InferenceResults:
             self.tokens + other.tokens,
             self.busy_ms + other.busy_ms,
             self.answers + other.answers,
+            self.generated_tokens + other.generated_tokens,
         )
 
 

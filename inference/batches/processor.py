@@ -159,6 +159,7 @@ class BatchProcessor:
                 requests=failed + bool(written[RESULTS]),
                 inputs=len(results.results),
                 tokens=results.tokens,
+                generated_tokens=results.generated_tokens,
                 failed=failed,
                 refused=unanswered[RequestStatus.REFUSED],
                 key_prefix=self._batch.key_prefix,

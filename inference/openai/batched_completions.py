@@ -11,7 +11,7 @@ from typing import Any, Final
 from inference.api.infer import failure_of
 from inference.batches.background_calls import BackgroundCalls, InferenceCancelled
 from inference.batches.endpoints import BatchClient, model_ref
-from inference.batches.inference_client import MAX_CRASHING_INPUTS, InferenceResults
+from inference.batches.inference_client import MAX_CRASHING_INPUTS, InferenceResults, InputResult
 from inference.openai.choices import Choice, Delta
 from inference.openai.completions import ChoiceFormat, Heading, Usage, response_json
 from inference.openai.generation_requests import ChatCall, CompletionCall
@@ -41,8 +41,8 @@ class BatchedCompletion:
 
 @dataclass(frozen=True, slots=True)
 class _Generated:
-    """All deltas of a choice and the number of its tokens, or why there is no choice; busy_ms: the time it
-    took in a worker."""
+    """All deltas of a choice, or why there is none. tokens: so many were generated in either case; busy_ms:
+    the time it took in a worker."""
 
     deltas: list[Delta]
     tokens: int = 0
@@ -109,20 +109,15 @@ class BatchCompletionClient:
         encoded, generated = one.encoded, list[_Generated]()
         for index in range(len(encoded.sampling)):
             choice = self._calls.send(f"{name}-{index}", partial(self._generate, encoded, index))
+            generated.append(choice)
             if choice.error is not None:
                 self._check_failure(choice.error)
-                return InferenceResults([choice.error], busy_ms=sum(each.busy_ms for each in generated))
-            generated.append(choice)
+                return _results(encoded, choice.error, generated)
         model = f"{self._model.tenant}/{self._model.hplm}:{self._model.version}"
         heading = Heading(uuid.uuid4().hex, int(time.time()), model, self._model.digest, encoded.ignored)
         usage = Usage(encoded.prompt_tokens, sum(each.tokens for each in generated))
         body = response_json(one.style, heading, [each.deltas for each in generated], usage)
-        return InferenceResults(
-            [body],
-            usage.prompt_tokens + usage.completion_tokens,
-            sum(each.busy_ms for each in generated),
-            AnswerCount(requests=1),
-        )
+        return _results(encoded, body, generated, AnswerCount(requests=1))
 
     def _generate(self, encoded: EncodedCompletion, index: int, call: str) -> tuple[str, _Generated]:
         """One attempt of the choice of this number. Raises what `InferClient.completing` raises, NoReply and
@@ -135,14 +130,15 @@ class BatchCompletionClient:
             call=call,
             generate=encoded.sampling[index],
         )
+        choice = encoded.choice(index)
         try:
             with self._client.completing(request) as feed:
-                return "", self._read(feed, encoded.choice(index))
+                return "", self._read(feed, choice)
         except CompletionLost:
             error = HmiError(ErrorCode.INFERENCE_FAILED, "Tokens of the answer were lost.")
         except HmiError as failure:
             error = failure
-        return error.code.value, _Generated([], error=error)
+        return error.code.value, _Generated([], choice.tokens, error=error)
 
     def _read(self, feed: TokenFeed, choice: Choice) -> _Generated:
         """The choice to its end. Raises HmiError, CompletionLost, NoReply, InferenceCancelled."""
@@ -167,3 +163,21 @@ class BatchCompletionClient:
                 self._crashing += 1
                 if self._crashing > MAX_CRASHING_INPUTS:
                     raise failure
+
+
+def _results(
+    encoded: EncodedCompletion,
+    result: InputResult,
+    generated: Sequence[_Generated],
+    answers: AnswerCount | None = None,
+) -> InferenceResults:
+    """The result of one request, with what its choices took. As in live requests, one for which nothing was
+    generated has no tokens."""
+    tokens = sum(each.tokens for each in generated)
+    return InferenceResults(
+        [result],
+        encoded.prompt_tokens + tokens if tokens else 0,
+        sum(each.busy_ms for each in generated),
+        answers or AnswerCount(),
+        tokens,
+    )
