@@ -5,9 +5,8 @@ The id of each event is the mark of the state it announces, so a client that rec
 """
 
 import asyncio
+import json
 import logging
-import threading
-import weakref
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
@@ -20,7 +19,15 @@ from django.conf import settings
 from django.db import connection
 from django.http import StreamingHttpResponse
 
+from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import active_membership_ids
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.upload_concurrency import (
+    MAX_CONCURRENT_STREAMS,
+    RETRY_AFTER_S,
+    ConcurrencyLimit,
+    release_database,
+)
 from versiontree.jobs.selectors import JobRevision, job_revisions
 
 log = logging.getLogger(__name__)
@@ -31,37 +38,7 @@ KEEPALIVE_S = 15.0
 MAX_STREAM_S = 300.0
 """A stream ends after this time. The browser opens another and continues from the last id."""
 
-
-class StreamLimit:
-    """Limits the open streams of a process to HMI_LIVE_STREAMS. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._in_use = 0
-
-    @property
-    def in_use(self) -> int:
-        """The number of open streams."""
-        return self._in_use
-
-    def acquire(self) -> bool:
-        """Count one more stream. Return False if the limit is reached."""
-        with self._lock:
-            if self._in_use >= settings.HMI_LIVE_STREAMS:
-                return False
-            self._in_use += 1
-            return True
-
-    def release_with(self, stream: object) -> None:
-        """Release one stream when this object is garbage-collected, whether or not it was ever read."""
-        weakref.finalize(stream, self._release)
-
-    def _release(self) -> None:
-        with self._lock:
-            self._in_use -= 1
-
-
-stream_limit = StreamLimit()
+_streams = ConcurrencyLimit(MAX_CONCURRENT_STREAMS, total=lambda: int(settings.HMI_LIVE_STREAMS))
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -149,32 +126,43 @@ def read_marks(subscriptions: Iterable[Subscription]) -> Mapping[Subscription, J
 poller = MarkPoller(read_marks)
 
 
-def stream_response(subscription: Subscription, last_id: str) -> StreamingHttpResponse | None:
-    """Return the event stream of a job for a client whose last event had this id; None if too many are open.
+def stream_response(subscription: Subscription, last_id: str, *, tenant: Tenant) -> StreamingHttpResponse:
+    """Return the event stream of a job of the tenant for a client whose last event had this id.
 
-    The stream ends when the user may no longer see the job.
+    The stream ends when the user may no longer see the job. Raises ``queue_full`` if the tenant, or all
+    tenants together, have too many open.
     """
-    if not stream_limit.acquire():
-        return None
-    connection.close()  # that of the request: a stream must not hold it
+    if not _streams.acquire(tenant.pk):
+        raise HmiError(
+            ErrorCode.QUEUE_FULL,
+            f"Too many pages follow jobs live: at most {MAX_CONCURRENT_STREAMS} of each tenant, and fewer"
+            " while the server is busy. Close some of them.",
+            details={"limit": MAX_CONCURRENT_STREAMS},
+            retry_after=RETRY_AFTER_S,
+        )
+    release_database()  # a stream must not hold a connection
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     stream = StreamingHttpResponse(
         events(poller, subscription, last_id), "text/event-stream", headers=headers
     )
-    stream_limit.release_with(stream)
+    _streams.release_with(tenant.pk, stream)
     return stream
 
 
 async def events(
     poller: MarkPoller[Key], key: Key, last_id: str, *, max_s: float = MAX_STREAM_S
 ) -> AsyncIterator[bytes]:
-    """Yield `changed` whenever the mark differs from the last one sent, and `ended` after the last mark."""
+    """Yield `changed` whenever the mark differs from the last one sent, `ended` after the last mark, and
+    `refused` with the error if the user may no longer see the job."""
     yield b"retry: 1000\n\n"
     started = sent_at = monotonic()
     async with aclosing(poller.subscribe(key)) as marks:
         async for mark in marks:
             now = monotonic()
-            if mark is None or now - started > max_s:
+            if mark is None:
+                yield _refused()
+                return
+            if now - started > max_s:
                 return
             if mark.word != last_id:
                 last_id, sent_at = mark.word, now
@@ -189,3 +177,8 @@ async def events(
 
 def _event(name: str, mark: str) -> bytes:
     return f"event: {name}\nid: {mark}\ndata: {mark}\n\n".encode()
+
+
+def _refused() -> bytes:
+    error = HmiError(ErrorCode.NOT_FOUND, "This job does not exist, or you have no access to it.")
+    return f"event: refused\ndata: {json.dumps(error.to_json())}\n\n".encode()

@@ -106,15 +106,14 @@ def progress(request: TenantRequest, pk: UUID) -> HttpResponse:
 def live(request: TenantRequest, pk: UUID) -> HttpResponseBase:
     """The event stream of a job.
 
-    The response is 204 if the job has ended, too many streams are open, or the server is not ASGI.
+    The response is 204 if the job has ended, or the server is not ASGI; 429 if too many streams are open.
     """
-    job = job_detail(request.access.tenant, pk)
+    tenant = request.access.tenant
+    job = job_detail(tenant, pk)
     if not job.is_active or not isinstance(request, ASGIRequest):
         return HttpResponse(status=204)
     last_id = request.headers.get("Last-Event-ID") or request.GET.get("after", "")
-    return stream_response(Subscription(job.pk, request.access.membership.pk), last_id) or HttpResponse(
-        status=204
-    )
+    return stream_response(Subscription(job.pk, request.access.membership.pk), last_id, tenant=tenant)
 
 
 @require_GET

@@ -1,8 +1,7 @@
 """Limits concurrent downloads per tenant or, for anonymous clients, per address."""
 
-import weakref
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from django.http import FileResponse, HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -35,13 +34,10 @@ class DownloadLimit:
         reader = current_scope()
         if reader == EMPTY_SCOPE:
             reader = rate_limit_address(request)
-        closers: list[Any] = response._resource_closers  # type: ignore[attr-defined]
         if _downloads.acquire(reader):
-            release = weakref.finalize(response, _downloads.release, reader)
-            release.atexit = False
-            closers.append(release)
+            _downloads.release_with(reader, response)
             return response
-        for close in closers:
+        for close in response._resource_closers:  # type: ignore[attr-defined]
             close()
         message = (
             f"{MAX_CONCURRENT_DOWNLOADS} downloads are already running. Try again when one has finished."

@@ -6,6 +6,7 @@ client holds no database connection, of which there are fewer.
 """
 
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,11 +14,14 @@ from typing import Any, Final, TypeVar
 
 from django.conf import settings
 from django.db import connection
+from django.http import StreamingHttpResponse
 
 from tenants.base.errors import ErrorCode, HmiError
 
 MAX_CONCURRENT_UPLOADS: Final = 4
 MAX_CONCURRENT_DOWNLOADS: Final = 16
+MAX_CONCURRENT_STREAMS: Final = 32
+"""Event streams of jobs that one tenant may hold open in a web process, of HMI_LIVE_STREAMS."""
 RETRY_AFTER_S: Final = 5
 
 SMALL_BODY_BYTES: Final = 1024**2
@@ -60,6 +64,12 @@ class ConcurrencyLimit:
             self._in_progress[owner] -= 1
             if not self._in_progress[owner]:
                 del self._in_progress[owner]
+
+    def release_with(self, owner: int | str, response: StreamingHttpResponse) -> None:
+        """Give back a slot when the response is closed, or garbage-collected without having been sent."""
+        release = weakref.finalize(response, self.release, owner)
+        release.atexit = False
+        response._resource_closers.append(release)  # type: ignore[attr-defined]
 
 
 _uploads = ConcurrencyLimit(MAX_CONCURRENT_UPLOADS, total=lambda: int(settings.HMI_WEB_THREADS) // 2)

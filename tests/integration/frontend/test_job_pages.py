@@ -3,12 +3,17 @@
 import re
 from datetime import timedelta
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db.models import F
-from django.test import Client
+from django.test import AsyncClient, Client
 from django.utils import timezone
 
+from frontend.job_stream import Subscription, stream_response
+from tenants.accounts.models import Membership
+from tenants.base.upload_concurrency import MAX_CONCURRENT_STREAMS
 from tests.e2e.world import WORKER, World, nothing_of_use, report, start, versions_finish
 from tests.integration.frontend.reading import Page
 from tests.integration.versiontree.tree_factory import jobs_in_order
@@ -236,6 +241,28 @@ def test_a_stream_is_offered_only_by_a_server_that_spends_no_thread_on_it(
 ) -> None:
     running = made(world, "one")[0]
     assert owner.get(f"/t/acme/jobs/{running.pk}/live/").status_code == 204
+
+
+def test_a_tenant_has_a_share_of_the_streams_and_others_have_theirs(world: World) -> None:
+    job, globex = made(world, "one")[0], Membership.unscoped.get(user=world.stranger).tenant
+    owner, viewer = AsyncClient(), AsyncClient()
+    owner.force_login(world.owner)
+    viewer.force_login(world.viewer)
+
+    @async_to_sync
+    async def follow(client: AsyncClient) -> Any:
+        return await client.get(f"/t/acme/jobs/{job.pk}/live/")
+
+    streams = [follow(client) for client in [owner, viewer] * (MAX_CONCURRENT_STREAMS // 2)]
+    assert {stream.status_code for stream in streams} == {200}
+    for client in (owner, viewer):
+        refused = follow(client)
+        assert (refused.status_code, refused["Retry-After"]) == (429, "5")
+        assert f"at most {MAX_CONCURRENT_STREAMS} of each tenant" in refused.content.decode()
+    elsewhere = stream_response(Subscription(job.pk, 0), "", tenant=globex)
+    assert elsewhere.status_code == 200
+    streams.pop().close()
+    assert follow(owner).status_code == 200
 
 
 def clone_link(client: Client, job: Job) -> str:

@@ -1,6 +1,7 @@
 """The event stream of a job: what it sends, when it ends, and that one poll serves all streams."""
 
 import asyncio
+import json
 from collections.abc import Iterable, Mapping
 from uuid import UUID, uuid4
 
@@ -56,7 +57,9 @@ def test_a_reconnecting_client_gets_only_what_it_has_not_seen() -> None:
 
 
 def test_a_stream_ends_when_the_job_is_gone_when_its_time_is_over_and_when_the_server_stops() -> None:
-    assert asyncio.run(read(MarkPoller(FakeMarks({}).read, interval_s=0), "0")) == []
+    (refused,) = asyncio.run(read(MarkPoller(FakeMarks({}).read, interval_s=0), "0"))
+    assert refused.startswith("event: refused\n")
+    assert json.loads(refused.partition("data: ")[2])["error"]["code"] == "not_found"
     assert asyncio.run(read(MarkPoller(FakeMarks(at("1")).read, interval_s=0), "0", max_s=-1)) == []
 
     async def stopped() -> list[str]:
