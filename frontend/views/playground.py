@@ -25,6 +25,8 @@ from frontend.presenters.snippets import snippets_of
 from frontend.shortcuts import render_page
 from inference.api.infer import infer
 from inference.api.prepared_request import prepare_request
+from inference.api.rates.limits import limits_of
+from inference.api.rates.spending import spend
 from inference.api.request_trace import RequestTrace
 from inference.api.validation import InferCall
 from tenants.accounts.models import Tenant
@@ -179,6 +181,7 @@ def _send_one(request: TenantRequest, offer: CallableHplm, form: PlaygroundForm,
     trace = RequestTrace(RequestApi.PLAYGROUND, request_id, tenant, reference=offer.reference)
     try:
         with trace.recorded():
+            spend(limits_of(tenant, None).requests)
             call = InferCall(model=offer.reference, inputs=[input_], quality=quality, explain=True)
             prepared = prepare_request(call, tenant=tenant, request_id=request_id)
             trace.set_prepared(prepared)

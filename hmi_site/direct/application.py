@@ -16,7 +16,7 @@ from structlog.contextvars import bind_contextvars, clear_contextvars
 from hmi_site.direct.asgi_messages import DirectAnswer, DirectRequest, read_request
 from hmi_site.http.errors import internal_error
 from hmi_site.http.request_body import BODY, DISCONNECT, receive_body
-from inference.api.infer import conclude, is_free
+from inference.api.infer import conclude, is_free, is_of_today
 from inference.api.prepared_request import PreparedRequest
 from inference.api.rates.limits import Limit
 from inference.api.rates.spending import local_buckets, refund, spend
@@ -72,7 +72,7 @@ class Direct:
         bind_contextvars(request_id=answer.request_id)
         try:
             prepared = await self._prepare(request, body, answer.request_id)
-            counted = prepared is not None and await self._count(prepared)
+            counted, reserved = await self._count(prepared) if prepared is not None else (False, False)
         except (HmiError, OperationalError, InterfaceError):
             prepared = None
         except Exception:
@@ -100,6 +100,8 @@ class Direct:
             caller.cancel()
             if counted and failure is not None and is_free(failure):
                 refund(prepared.limits.tokens, prepared.tokens)
+            if reserved and failure is not None and not is_of_today(failure):
+                refund([prepared.daily], 1)
         return True
 
     async def _conclude(
@@ -128,16 +130,21 @@ class Direct:
             bind_contextvars(**prepared.log_fields)  # the thread bound them in its own context
         return prepared
 
-    async def _count(self, prepared: PreparedRequest) -> bool:
-        """Whether its tokens were counted against the limits. Raises ``rate_limited``; then nothing is."""
-        counted = await self._spend(prepared.limits.tokens, prepared.tokens)
+    async def _count(self, prepared: PreparedRequest) -> tuple[bool, bool]:
+        """Whether its tokens were counted against the limits, and the request against the day's. Raises
+        ``rate_limited`` or ``quota_exceeded``; then nothing is."""
+        counted = reserved = False
         try:
+            counted = await self._spend(prepared.limits.tokens, prepared.tokens)
+            reserved = await self._spend([prepared.daily], 1)
             await self._spend(prepared.limits.requests, 1)
         except BaseException:
             if counted:
                 refund(prepared.limits.tokens, prepared.tokens)
+            if reserved:
+                refund([prepared.daily], 1)
             raise
-        return counted
+        return counted, reserved
 
     async def _spend(self, limits: Sequence[Limit], amount: int) -> bool:
         if not limits:

@@ -25,6 +25,7 @@ from inference.text.encodings import EncodedInput
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
+from tenants.usage.models import RequestStatus
 from tenants.usage.services.usage import answers_record, usage_record
 
 log = logging.getLogger(__name__)
@@ -57,12 +58,14 @@ def infer(prepared: PreparedRequest, *, environ: Mapping[str, Any] | None = None
     """The answer, as the JSON value that clients get.
 
     With the WSGI `environ` of who waits for it the request is cancelled when they hang up. Raises HmiError:
-    `rate_limited`, and `conflict`, `worker_unavailable` or `queue_full` when nothing was accepted; after that
-    `cancelled`, `deadline_exceeded` and whatever the inference worker reports.
+    `rate_limited`, `quota_exceeded`, `conflict`, `worker_unavailable` or `queue_full` when nothing was
+    accepted; after that `cancelled`, `deadline_exceeded` and whatever the inference worker reports.
     """
     release_database()
     counted = spend(prepared.limits.tokens, prepared.tokens)
+    reserved = False
     try:
+        reserved = spend([prepared.daily])
         with submitter().submit(prepared) as submission:
             if environ and (watch := environ.get(ON_HANG_UP)):
                 watch(submission.hang_up)
@@ -71,6 +74,8 @@ def infer(prepared: PreparedRequest, *, environ: Mapping[str, Any] | None = None
     except BaseException as error:
         if counted and is_free(error):
             refund(prepared.limits.tokens, prepared.tokens)
+        if reserved and not is_of_today(error):
+            refund([prepared.daily], 1)
         raise
 
 
@@ -78,6 +83,14 @@ def is_free(error: BaseException) -> bool:
     """Whether the tokens of a request that ended so are given back: those of all but what ran out of time,
     which may have been computed."""
     return not (isinstance(error, HmiError) and error.code is ErrorCode.DEADLINE_EXCEEDED)
+
+
+def is_of_today(error: BaseException) -> bool:
+    """Whether a request that ended so counts in the quota of the day, as in the usage: not if it was
+    refused."""
+    if isinstance(error, HmiError):
+        return RequestStatus.of(str(error.code)) is RequestStatus.FAILED
+    return isinstance(error, Exception)
 
 
 def conclude(prepared: PreparedRequest, reply: InferReply | None) -> dict[str, Any]:

@@ -14,9 +14,8 @@ from inference.api.callers import IsIdentified, enter_asked_tenant
 from inference.api.infer import infer
 from inference.api.parsers import InferBodyParser
 from inference.api.prepared_request import prepare_request
-from inference.api.rates.headers import tell
-from inference.api.rates.limits import limits_of
-from inference.api.rates.throttles import InferRate, key_of
+from inference.api.rates.limits import REQUESTS
+from inference.api.rates.throttles import InferRate, count_member_request, key_of
 from inference.api.request_trace import RequestTrace
 from inference.api.validation import InferCall, tenant_in
 from tenants.accounts.authentication import CachedApiKeyAuthentication
@@ -74,8 +73,7 @@ class InferAPIView(APIView):
         """The tenant whose model is asked for, in whose scope the rest of the request is."""
         self.request_trace.reference = reference
         self.request_trace.tenant = tenant = enter_asked_tenant(request, tenant_in(reference))
-        if key_of(request) is None:  # a key's were told when it was known
-            tell(request._request, limits_of(tenant, None).tokens)
+        count_member_request(request, tenant, REQUESTS)
         return tenant
 
     def ask(

@@ -14,7 +14,7 @@ from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import AdmissionRequest
 from inference.api.canary import version_for
-from inference.api.rates.limits import Limits, limits_of
+from inference.api.rates.limits import DailyLimit, Limits, daily_limit, limits_of
 from inference.api.validation import InferCall, default_policy, fit_inputs
 from inference.cascade.answer_plan import AnswerPlan
 from inference.cascade.dispatcher import HASH_BYTES
@@ -30,7 +30,6 @@ from inference.text.tokenization import Encoding, TextTokenizer
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached, require_thread
-from tenants.usage.services.quotas import quota_check_requests
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.resolution import require_encoder, resolve_model_cached
 
@@ -47,10 +46,10 @@ LONG_CHARACTERS: Final = 20_000
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
     """A request that nothing speaks against but the engine's own load. ``key`` is the one it came with, if
-    any; ``limits`` are those it counts against; ``sequences`` are what the engine gets, and ``encoded`` and
-    ``codec`` what its outputs are read with. ``cascade``: the digest of the profile that an evaluation
-    fitted, or "". ``reference`` is the model as it was asked for. ``tokens``: of all sequences, with
-    the special ones and those that windows share."""
+    any; ``limits`` and ``daily`` are those it counts against; ``sequences`` are what the engine gets, and
+    ``encoded`` and ``codec`` what its outputs are read with. ``cascade``: the digest of the profile that an
+    evaluation fitted, or "". ``reference`` is the model as it was asked for. ``tokens``: of all sequences,
+    with the special ones and those that windows share."""
 
     request_id: str
     tenant: Tenant
@@ -63,6 +62,7 @@ class PreparedRequest:
     tokens: int
     admission: AdmissionRequest
     limits: Limits
+    daily: DailyLimit
     plan: AnswerPlan
     explain: bool
     reference: str = ""
@@ -107,7 +107,7 @@ def prepare_request(
     """
     named = require_encoder(resolve_model_cached(tenant, call.model))
     texts = fit_inputs(call.inputs, task="" if embed else named.task, pairs=named.pairs and not embed)
-    quota_check_requests(tenant=tenant)
+    daily = daily_limit(tenant)
     if sum(map(_characters, texts)) > LONG_CHARACTERS:
         require_thread("long texts")
     resolved = version_for(named, texts)
@@ -131,6 +131,7 @@ def prepare_request(
             resolved.tenant_slug, resolved.root_digest, resolved.root, call.seconds, tenant.weight
         ),
         limits or limits_of(tenant, key),
+        daily,
         plan,
         call.explain,
         call.model,

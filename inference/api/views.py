@@ -12,6 +12,8 @@ from inference.api.callers import IsIdentified, enter_asked_tenant
 from inference.api.idempotency import answered_once
 from inference.api.infer import HEADER_PARAMETERS, answer_headers, cancel
 from inference.api.infer_base_view import InferAPIView
+from inference.api.rates.limits import MANAGE
+from inference.api.rates.throttles import count_member_request
 from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
 from inference.api.validation import REQUEST_ID_HEADER, parse_call
 from tenants.accounts.api import idempotency
@@ -82,6 +84,7 @@ class InferCallView(APIView):
     def delete(self, request: Request, request_id: str) -> Response:
         """Cancel a pending request. It fails with the code `cancelled`."""
         tenant = enter_asked_tenant(request, None)
+        count_member_request(request, tenant, MANAGE)
         if not cancel(tenant=tenant, request_id=request_id):
             raise HmiError(ErrorCode.NOT_FOUND, "There is no pending request with this id.")
         return Response(status=204)

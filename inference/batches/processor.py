@@ -7,6 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+from inference.api.rates.limits import DailyLimit, daily_limit
+from inference.api.rates.spending import charge, refund, spend
 from inference.batches.batch_model import BatchModel
 from inference.batches.inference_client import InferenceResults
 from inference.batches.jsonl import (
@@ -26,7 +28,6 @@ from inference.queueing.replies import InferClient
 from tenants.base.child_process import is_stopping
 from tenants.base.errors import HmiError
 from tenants.usage.models import RequestApi, RequestStatus
-from tenants.usage.services.quotas import quota_check_requests
 from tenants.usage.services.request_log import RequestEntry, shown_reference
 from tenants.usage.services.usage import answers_record, request_record, usage_record
 from versiontree.tree.resolution import resolve_model_cached
@@ -56,7 +57,8 @@ class BatchProcessor:
     def __init__(self, batch: Batch, model: BatchModel, client: InferClient, until: float) -> None:
         self._batch, self._model, self._until = batch, model, until
         self._client = model.endpoint.open_client(client, model.resolved, batch.pk.hex)
-        self._in_flight: deque[tuple[LineChunk, Future[InferenceResults]]] = deque()
+        self._in_flight: deque[tuple[LineChunk, Future[InferenceResults], DailyLimit | None]] = deque()
+        """With the limit against which each counts as one request; None without Valkey."""
         self._progress = {
             name: int(getattr(batch, name))
             for name in ("read_bytes", "read_lines", "lines", "succeeded", "failed", "tokens")
@@ -84,9 +86,9 @@ class BatchProcessor:
                 for chunk in chunk_lines(lines, parse, endpoint.max_inputs):
                     while len(self._in_flight) >= endpoint.max_in_flight:
                         self._collect_oldest(outputs)
-                    self._check_request_quota()
+                    reserved = self._reserve_request()
                     future = pool.submit(self._client.infer, chunk.lines[0].number, chunk.inputs)
-                    self._in_flight.append((chunk, future))
+                    self._in_flight.append((chunk, future, reserved))
                     self._check_time_slice()
                 while self._in_flight:
                     self._collect_oldest(outputs)
@@ -98,6 +100,8 @@ class BatchProcessor:
                 raise
             finally:
                 self._client.cancel()
+                for _, _, reserved in self._in_flight:
+                    _correct(reserved, requests=0)
                 self._save_progress(outputs)
 
     def _check_time_slice(self) -> None:
@@ -105,16 +109,18 @@ class BatchProcessor:
         if is_stopping() or (time.monotonic() > self._until and other_batches_waiting(self._batch)):
             raise BatchPaused(requeue=True)
 
-    def _check_request_quota(self) -> None:
-        """Raise BatchPaused if the tenant's requests of this day are used up."""
+    def _reserve_request(self) -> DailyLimit | None:
+        """Take one of the tenant's requests of this day, and return the limit if it was counted. Raises
+        BatchPaused if they are used up."""
         try:
-            quota_check_requests(tenant=self._batch.tenant)
+            daily = daily_limit(self._batch.tenant)
+            return daily if spend([daily]) else None
         except HmiError as error:
             raise BatchPaused(requeue=False) from error
 
     def _collect_oldest(self, outputs: OutputFiles) -> None:
         """Wait for the oldest request in flight and write its results."""
-        chunk, future = self._in_flight[0]
+        chunk, future, reserved = self._in_flight[0]
         while True:
             try:
                 results = future.result(timeout=POLL_INTERVAL_S)
@@ -128,10 +134,16 @@ class BatchProcessor:
                 self._checkpoint(outputs)
         self._replied_at = time.monotonic()
         self._in_flight.popleft()
-        self._write(chunk, results, outputs)
+        self._write(chunk, results, outputs, reserved)
         self._checkpoint(outputs)
 
-    def _write(self, chunk: LineChunk, results: InferenceResults, outputs: OutputFiles) -> None:
+    def _write(
+        self,
+        chunk: LineChunk,
+        results: InferenceResults,
+        outputs: OutputFiles,
+        reserved: DailyLimit | None,
+    ) -> None:
         """Append the results of a chunk, count them, and record the usage: the answered lines are one
         request, each failed line is another."""
         left = iter(results.results)
@@ -151,12 +163,14 @@ class BatchProcessor:
         progress["succeeded"] += len(written[RESULTS])
         progress["failed"] += len(written[ERRORS])
         progress["tokens"] += results.tokens
+        failed = unanswered[RequestStatus.FAILED]
+        requests = failed + bool(written[RESULTS])
+        _correct(reserved, requests=requests)
         if chunk.lines:
-            failed = unanswered[RequestStatus.FAILED]
             usage_record(
                 tenant=self._batch.tenant,
                 model_name=self._model.resolved.model_name,
-                requests=failed + bool(written[RESULTS]),
+                requests=requests,
                 inputs=len(results.results),
                 tokens=results.tokens,
                 generated_tokens=results.generated_tokens,
@@ -212,3 +226,11 @@ class BatchProcessor:
         if self._progress["read_bytes"] == self._batch.read_bytes:
             return batch_save_progress(batch=self._batch)
         return batch_save_progress(batch=self._batch, **self._progress, **sizes)
+
+
+def _correct(reserved: DailyLimit | None, *, requests: int) -> None:
+    """Make of one request that was taken so many."""
+    if reserved is not None and requests == 0:
+        refund([reserved], 1)
+    elif reserved is not None and requests > 1:
+        charge([reserved], requests - 1)

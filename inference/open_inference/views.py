@@ -16,6 +16,8 @@ from inference.api.admission import gateway, reaching_the_queue, serving_root
 from inference.api.callers import IsIdentified, enter_asked_tenant
 from inference.api.infer import HEADER_PARAMETERS
 from inference.api.infer_base_view import InferAPIView
+from inference.api.rates.limits import MANAGE
+from inference.api.rates.throttles import count_member_request
 from inference.api.validation import parse_call, tenant_in
 from inference.open_inference.parsers import JSON_LENGTH, Body, OipBodyParser
 from inference.open_inference.requests import parse_request
@@ -80,6 +82,7 @@ class ModelView(OipView):
         """Get the model metadata: its ready versions and its tensors."""
         reference = _reference(model, version)
         tenant = enter_asked_tenant(request, tenant_in(reference))
+        count_member_request(request, tenant, MANAGE)
         found = require_encoder(resolve_model_cached(tenant, reference))
         versions = versions_of(hplm_of(tenant, found.model_name)).filter(state=VersionState.READY)
         numbers = [str(number) for number in versions.order_by("number").values_list("number", flat=True)]
@@ -106,6 +109,7 @@ class ModelReadyView(OipView):
         """Check whether a model is ready. 503 if its version is not ready, or no worker serves its root."""
         reference = _reference(model, version)
         tenant = enter_asked_tenant(request, tenant_in(reference))
+        count_member_request(request, tenant, MANAGE)
         try:
             found = resolve_model_cached(tenant, reference)
             with reaching_the_queue():

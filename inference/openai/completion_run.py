@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.db import InterfaceError, OperationalError
 
 from inference.api.admission import AdmissionRequest, Gateway, admit, gateway, reaching_the_queue
-from inference.api.infer import failure_of, is_free
+from inference.api.infer import failure_of, is_free, is_of_today
 from inference.api.rates.spending import charge, refund, spend
 from inference.api.request_trace import RequestTrace
 from inference.api.submitter import ON_HANG_UP, refusal_of
@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 OK: Final = "ok"
 CHARGE_EVERY: Final = 16
 """Generated tokens are charged in portions of so many."""
+CHECK_CALLER_EVERY_S: Final = 2.0
+"""Whoever sent the request may be refused before it has ended, and then ends it."""
 
 
 class CompletionRun:
@@ -40,20 +42,27 @@ class CompletionRun:
 
     Each choice is a request of the queue. The first has the request's own name; if it is cancelled by that
     name, all are. ``trace`` is told how many tokens there were; it is recorded at the end of a stream.
+    ``check_caller`` raises HmiError once the request would be refused.
     """
 
-    def __init__(self, prepared: PreparedCompletion, trace: RequestTrace | None = None) -> None:
+    def __init__(
+        self,
+        prepared: PreparedCompletion,
+        trace: RequestTrace | None = None,
+        check_caller: Callable[[], None] | None = None,
+    ) -> None:
         self.prepared = prepared
         self._trace = trace
+        self._check_caller = check_caller
         self.arrivals = Arrivals()
         self._choices = [prepared.choice(index) for index in range(len(prepared.sampling))]
         self._requests: list[InferRequest] = []
         self._readers: list[CompletionReader] = []
         self._expected = ExitStack()
         self._lock = threading.Lock()
-        self._is_open = self._counted = self._accepted = False
+        self._is_open = self._counted = self._reserved = self._accepted = False
         self._charged = 0
-        self._give_up_at = self._started_at = time.monotonic()
+        self._give_up_at = self._started_at = self._checked_at = time.monotonic()
         self._failure: BaseException | None = None
 
     @property
@@ -65,6 +74,24 @@ class CompletionRun:
     def seconds_left(self) -> float:
         """Until nothing more is waited for."""
         return max(0.0, self._give_up_at - time.monotonic())
+
+    @property
+    def seconds_to_check(self) -> float:
+        """Until `check_caller` is due; 0 when it is."""
+        return max(0.0, self._checked_at + CHECK_CALLER_EVERY_S - time.monotonic())
+
+    def check_caller(self) -> None:
+        """Raise HmiError if whoever sent the request may not send it any more. Asks the database: not for an
+        event loop."""
+        self._checked_at = time.monotonic()
+        if self._check_caller is None:
+            return
+        try:
+            self._check_caller()
+        except (OperationalError, InterfaceError) as error:
+            log.error("Who follows a completion could not be checked: %s", error)
+        finally:
+            release_database()
 
     @property
     def usage(self) -> Usage:
@@ -86,8 +113,8 @@ class CompletionRun:
             charge(self.prepared.limits.tokens, due)
 
     def submit(self) -> None:
-        """Submit every choice. Raises HmiError: `rate_limited`, and `conflict`, `worker_unavailable` or
-        `queue_full` when nothing was accepted."""
+        """Submit every choice. Raises HmiError: `rate_limited`, `quota_exceeded`, `conflict`,
+        `worker_unavailable` or `queue_full` when nothing was accepted."""
         release_database()
         prepared = self.prepared
         self._counted = spend(prepared.limits.tokens, prepared.prompt_tokens)
@@ -95,6 +122,7 @@ class CompletionRun:
         self._give_up_at = self._started_at + prepared.admission.seconds + GRACE_S
         self._is_open = True
         try:
+            self._reserved = spend([prepared.daily])
             with reaching_the_queue():
                 self._submit(gateway())
             self._accepted = True
@@ -187,6 +215,8 @@ class CompletionRun:
         self.charge()
         if not generated and self._counted and (self._failure is None or is_free(self._failure)):
             refund(prepared.limits.tokens, prepared.prompt_tokens)
+        if self._reserved and self._failure is not None and not is_of_today(self._failure):
+            refund([prepared.daily], 1)
         if self._accepted:
             self._record(usage, code)
 
@@ -232,19 +262,18 @@ class CompletionRun:
         return str(self._failure.code if isinstance(self._failure, HmiError) else ErrorCode.INTERNAL)
 
 
-def complete(
-    prepared: PreparedCompletion, *, environ: Mapping[str, Any], trace: RequestTrace | None = None
-) -> tuple[list[list[Delta]], Usage]:
-    """All deltas of each choice, and the usage. Waits in this thread; if who waits for it hangs up, by the
-    WSGI ``environ``, the choices are cancelled. ``trace`` is told the tokens. Raises HmiError."""
-    run = CompletionRun(prepared, trace)
+def complete(run: CompletionRun, *, environ: Mapping[str, Any]) -> tuple[list[list[Delta]], Usage]:
+    """All deltas of each choice of a run, and the usage. Waits in this thread; if who waits for it hangs up,
+    by the WSGI ``environ``, the choices are cancelled. Raises HmiError."""
     run.submit()
     try:
         if watch := environ.get(ON_HANG_UP):
             watch(run.cancel)
-        deltas: list[list[Delta]] = [[] for _ in prepared.sampling]
+        deltas: list[list[Delta]] = [[] for _ in run.prepared.sampling]
         while not run.ended:
-            for delta in run.accept(run.arrivals.take(run.seconds_left)):
+            if not run.seconds_to_check:
+                run.check_caller()
+            for delta in run.accept(run.arrivals.take(min(run.seconds_left, run.seconds_to_check))):
                 deltas[delta.index].append(delta)
                 if run.is_cut(delta):
                     run.cancel([delta.index])

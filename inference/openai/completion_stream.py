@@ -46,7 +46,7 @@ class CompletionEvents:
         self._run.close()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """The events. An error ends them as its own event."""
+        """The events. An error ends them as its own event, and what is still being generated at once."""
         try:
             if opening := self._chunks.opening(len(self._run.prepared.sampling)):
                 yield opening
@@ -55,6 +55,7 @@ class CompletionEvents:
             yield self._chunks.end(self._run.usage)
         except HmiError as error:
             self._run.fail(error)
+            await asyncio.to_thread(self._run.close)
             yield self._chunks.error(error)
         except Exception as error:
             log.exception("a stream of completions failed")
@@ -66,7 +67,10 @@ class CompletionEvents:
         """The next chunks, or a heartbeat after a silence. Raises HmiError."""
         run, silent_until = self._run, time.monotonic() + self._heartbeat_s
         while (left := silent_until - time.monotonic()) > 0:
-            deltas = run.accept(await run.arrivals.take_async(min(left, run.seconds_left)))
+            if not run.seconds_to_check:
+                await asyncio.to_thread(run.check_caller)
+            wait_s = min(left, run.seconds_left, run.seconds_to_check)
+            deltas = run.accept(await run.arrivals.take_async(wait_s))
             if cut := [delta.index for delta in deltas if run.is_cut(delta)]:
                 await asyncio.to_thread(run.cancel, cut)
             if run.owes:

@@ -10,6 +10,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schem
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from inference.api.callers import caller_check
 from inference.api.idempotency import answered_once
 from inference.api.infer import DIGEST, HEADER_DESCRIPTIONS, MODEL, NUMBER_FORMAT
 from inference.api.infer_base_view import InferAPIView
@@ -70,10 +71,10 @@ class GenerationView(InferAPIView):
                 raise unsupported(
                     idempotency.HEADER, "Streams do not support idempotency keys. Omit the key."
                 )
-            return self._stream(self._prepare(request, call, tenant), call)
+            return self._stream(self._run(request, call, tenant), call)
 
         def ask() -> dict[str, Any]:
-            return self._complete(request, self._prepare(request, call, tenant))
+            return self._complete(request, self._run(request, call, tenant))
 
         seconds = float(settings.HMI_GENERATION_DEADLINE_S)
         answer = answered_once(
@@ -81,26 +82,27 @@ class GenerationView(InferAPIView):
         )
         return Response(answer["body"], headers=answer["headers"])
 
-    def _prepare(self, request: Request, call: GenerationCall, tenant: Tenant) -> PreparedCompletion:
+    def _run(self, request: Request, call: GenerationCall, tenant: Tenant) -> CompletionRun:
+        """A run that is not submitted yet."""
         prepared = prepare_completion(call, tenant=tenant, key=key_of(request), request_id=self.request_id)
         self.request_trace.set_model(
             prepared.model, inputs=len(prepared.prompts), tokens=prepared.prompt_tokens
         )
         self.request_trace.keep_texts(lambda: texts_of(call))
-        return prepared
+        return CompletionRun(prepared, self.request_trace, caller_check(request, tenant))
 
-    def _complete(self, request: Request, prepared: PreparedCompletion) -> dict[str, Any]:
+    def _complete(self, request: Request, run: CompletionRun) -> dict[str, Any]:
         """The body and the headers of the answer."""
-        heading = heading_of(prepared)
-        deltas, usage = complete(prepared, environ=request.META, trace=self.request_trace)
+        heading = heading_of(run.prepared)
+        deltas, usage = complete(run, environ=request.META)
         body = response_json(self.style, heading, deltas, usage)
         headers = headers_of(heading)
         if number_format := body.get("hmi", {}).get("number_format"):
             headers[NUMBER_FORMAT] = number_format
         return {"body": body, "headers": headers}
 
-    def _stream(self, prepared: PreparedCompletion, call: GenerationCall) -> HttpResponseBase:
-        run, heading = CompletionRun(prepared, self.request_trace), heading_of(prepared)
+    def _stream(self, run: CompletionRun, call: GenerationCall) -> HttpResponseBase:
+        heading = heading_of(run.prepared)
         run.submit()
         self.request_trace.deferred = True
         response = stream_response(run, self.style, heading, call)

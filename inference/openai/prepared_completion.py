@@ -15,7 +15,7 @@ from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import AdmissionRequest
 from inference.api.canary import version_for
-from inference.api.rates.limits import Limits, limits_of
+from inference.api.rates.limits import DailyLimit, Limits, daily_limit, limits_of
 from inference.api.validation import invalid
 from inference.errors import HplmError
 from inference.generation.requests import MAX_SEED, SamplingParams
@@ -31,7 +31,6 @@ from inference.text.generative_codec import GenerativeCodec
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached
-from tenants.usage.services.quotas import quota_check_requests
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.resolution import require_generative, resolve_model_cached
 
@@ -85,7 +84,7 @@ class EncodedCompletion:
 class PreparedCompletion(EncodedCompletion):
     """A request for completions that nothing speaks against but the engine's own load.
 
-    key: the one it came with, if any. limits: those it counts against.
+    key: the one it came with, if any. limits, daily: those it counts against.
     """
 
     request_id: str
@@ -94,6 +93,7 @@ class PreparedCompletion(EncodedCompletion):
     model: ModelRef
     admission: AdmissionRequest
     limits: Limits
+    daily: DailyLimit
 
 
 def prepare_completion(
@@ -107,7 +107,7 @@ def prepare_completion(
     `model_not_ready`, `quota_exceeded`, `inference_failed`.
     """
     named = require_generative(resolve_model_cached(tenant, call.model))
-    quota_check_requests(tenant=tenant)
+    daily = daily_limit(tenant)
     resolved = version_for(named, [InferInput(text) for text in texts_of(call)])
     encoded = encode_completion(call, root=resolved.root_digest)
     prepared = PreparedCompletion(
@@ -123,6 +123,7 @@ def prepare_completion(
             tenant.weight,
         ),
         limits=limits_of(tenant, key),
+        daily=daily,
         **{field.name: getattr(encoded, field.name) for field in fields(encoded)},
     )
     told = request_fields(prepared.model, inputs=len(prepared.prompts), tokens=prepared.prompt_tokens)

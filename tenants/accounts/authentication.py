@@ -14,9 +14,11 @@ from structlog.contextvars import bind_contextvars
 
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.accounts.services.api_keys import api_key_touch
+from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import enter_tenant, platform_scope
 from tenants.base.ttl_cache import cached
 
+INVALID_KEY_MESSAGE = "This API key is not valid: unknown, revoked or expired."
 KEY_PATTERN = re.compile(r"[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}")
 
 
@@ -39,7 +41,7 @@ class ApiKeyAuthentication(BaseAuthentication):
             return None
         key = self.find(plaintext)
         if key is None:
-            raise AuthenticationFailed("This API key is not valid: unknown, revoked or expired.")
+            raise AuthenticationFailed(INVALID_KEY_MESSAGE)
         bind_contextvars(tenant=key.tenant.slug)
         enter_tenant(key.tenant)
         cast("TenantRequest", request).tenant = key.tenant
@@ -89,6 +91,20 @@ def api_key_from(plaintext: str) -> ApiKey | None:
     except ApiKey.DoesNotExist:
         return None
     return key if isinstance(key, ApiKey) and not key.has_expired else None
+
+
+def api_key_still_usable(api_key: ApiKey) -> ApiKey:
+    """Return the key as it is now, with its tenant. Raises ``unauthenticated`` if it has been revoked or has
+    expired. The result may be HMI_KEY_CACHE_S old."""
+
+    def load() -> ApiKey | None:
+        with platform_scope():
+            return ApiKey.unscoped.get_usable_keys().filter(pk=api_key.pk).first()
+
+    key = cached(f"usable-api-key:{api_key.pk}", load, settings.HMI_KEY_CACHE_S)
+    if key is None or key.has_expired:
+        raise HmiError(ErrorCode.UNAUTHENTICATED, INVALID_KEY_MESSAGE)
+    return key
 
 
 def presented_key(request: Request | HttpRequest) -> str | None:

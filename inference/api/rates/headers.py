@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from django.http import HttpRequest, HttpResponse
 
-from inference.api.rates.limits import TOKENS, BucketState, Limit
+from inference.api.rates.limits import TOKENS, Limit
+from inference.api.rates.local_buckets import BucketState
 from inference.api.rates.spending import local_buckets
 from inference.number_format import format_number
 
@@ -44,7 +45,7 @@ def _told(kind: str, limits: Iterable[Limit]) -> dict[str, str]:
         return {}
     nearest: BucketState = min(standings, key=lambda standing: standing.left)
     return {
-        f"x-ratelimit-limit-{kind}": str(nearest.limit.per_minute),
+        f"x-ratelimit-limit-{kind}": str(nearest.limit.amount),
         f"x-ratelimit-remaining-{kind}": str(nearest.left),
         f"x-ratelimit-reset-{kind}": f"{format_number(nearest.reset_s)}s",
     }

@@ -1,40 +1,22 @@
-"""Rate limits by the minute: those of a tenant, key or person (`limits_of`), and `LocalBuckets`, which spend
-against them with a little credit in this process.
+"""Limits of a tenant, key or person: by the minute (`limits_of`), and the tenant's requests of a day
+(`daily_limit`). `LocalBuckets` holds requests to them."""
 
-The token buckets are shared by all processes (`inference.queueing.token_buckets`). A process takes a little
-more than it needs, at most a two-hundredth of a minute's worth, and spends this credit without asking Valkey.
-Unspent credit goes back with the next request to Valkey. So nobody exceeds a limit, and few requests cost a
-round trip. While Valkey cannot be reached there are no limits: answering matters more.
-"""
-
-import logging
-import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from django.conf import settings
-from redis import Redis
-from redis.exceptions import RedisError
 
-from inference.queueing.token_buckets import Grant, TakeRequest, take
 from tenants.accounts.models import ApiKey, Tenant, User
+from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached
 from tenants.usage.selectors import Rates, rates_of
+from tenants.usage.services.quotas import daily_requests_exceeded, quota_check_requests, seconds_to_midnight
 
-log = logging.getLogger(__name__)
-
-CREDIT_SHARE = 200
-"""A process takes one in so many of a minute's worth in advance."""
-STALE_AFTER_S = 30.0
-"""The level of a bucket is read again after this, since other processes take from it too."""
-RETRY_AFTER_S = 1.0
-"""After a failure Valkey is not asked for so long, so that not every request waits for it."""
-MAX_BUCKETS = 50_000
 TENANT, KEY, PERSON = "tenant", "key", "person"
-REQUESTS, TOKENS, MANAGE = "requests", "tokens", "manage requests"
+REQUESTS, TOKENS, MANAGE, DAILY = "requests", "tokens", "manage requests", "requests a day"
+FORGET_AFTER_S = 60.0
+"""So long after the longest request, what a process that was killed had taken of a day's limit is free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +26,69 @@ class Limit:
     bucket: str
     whom: str
     what: str
-    per_minute: int
+    amount: int
+
+    @property
+    def full(self) -> int:
+        """What the bucket holds at most."""
+        return self.amount
+
+    @property
+    def per_second(self) -> float:
+        """What flows into the bucket."""
+        return self.amount / 60
+
+    @property
+    def forget_after_s(self) -> float:
+        """A bucket from which nothing was taken for so long is full; 0: only when it has filled."""
+        return 0.0
+
+    def least(self, amount: int) -> int:
+        """What must be there to take so much: of more than a minute's worth the rest is owed."""
+        return min(amount, self.amount)
+
+    def wait_s(self, missing: float) -> float:
+        """Seconds until so much has flowed in."""
+        return max(0.0, missing / self.per_second)
+
+    def exceeded(self, amount: int, *, left: float, wait_s: int) -> HmiError:
+        """The error for whoever wants so much and finds that little ``left``."""
+        return HmiError(
+            ErrorCode.RATE_LIMITED,
+            f"Rate limit exceeded: {self.amount:,} {self.what} per minute for this {self.whom}."
+            f" Try again in {wait_s} s.",
+            details={"of": self.whom, "limit": self.what, "per_minute": self.amount, "asked": amount},
+            retry_after=wait_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DailyLimit(Limit):
+    """So many a day (UTC). Nothing flows in. ``counted`` are in the usage already, so the bucket may hold
+    no more than the rest; a bucket that nobody knows holds that."""
+
+    counted: int = field(compare=False, default=0)
+
+    @property
+    def full(self) -> int:
+        return self.amount - self.counted
+
+    @property
+    def per_second(self) -> float:
+        return 0.0
+
+    @property
+    def forget_after_s(self) -> float:
+        return max(settings.HMI_GENERATION_DEADLINE_S, settings.HMI_INFER_DEADLINE_S) + FORGET_AFTER_S
+
+    def least(self, amount: int) -> int:
+        return amount
+
+    def wait_s(self, missing: float) -> float:
+        return float(seconds_to_midnight())
+
+    def exceeded(self, amount: int, *, left: float, wait_s: int) -> HmiError:
+        return daily_requests_exceeded(limit=self.amount, used=self.amount - max(0, int(left)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +122,19 @@ def _limits_of(
     )
 
 
+def daily_limit(tenant: Tenant) -> DailyLimit:
+    """The tenant's requests of today. Raises ``quota_exceeded`` if the usage has as many already."""
+    today = quota_check_requests(tenant=tenant)
+    return DailyLimit(
+        # A quota that was changed has another bucket, which begins with what the usage says.
+        f"{TENANT}:{tenant.pk}:{DAILY}:{today.day}:{today.limit}",
+        TENANT,
+        DAILY,
+        today.limit,
+        today.used,
+    )
+
+
 def person_limits(user: User, what: str) -> list[Limit]:
     """Those of somebody signed in, where it is not known for which tenant they ask."""
     usual = settings.HMI_RATE_MANAGE if what == MANAGE else settings.HMI_RATE_REQUESTS
@@ -86,196 +143,3 @@ def person_limits(user: User, what: str) -> list[Limit]:
 
 def _limits(whom: str, name: str, what: str, per_minute: int | None) -> list[Limit]:
     return [Limit(f"{name}:{what}", whom, what, per_minute)] if per_minute else []
-
-
-@dataclass(frozen=True, slots=True)
-class BucketState:
-    """How much of a limit is left, and in how many seconds it would be untouched again."""
-
-    limit: Limit
-    left: int
-    reset_s: float
-
-
-class LimitExceeded(Exception):
-    """There is not enough left of a limit; in ``wait_s`` seconds there will be."""
-
-    def __init__(self, limit: Limit, wait_s: float) -> None:
-        super().__init__(f"{limit.bucket}: wait {wait_s:.3g} s")
-        self.limit, self.wait_s = limit, wait_s
-
-
-@dataclass(slots=True)
-class LocalBucket:
-    """The credit from one shared bucket (negative: overdrawn), and what was left in it at `updated_at`."""
-
-    limit: Limit
-    credit: float = 0.0
-    left: float = 0.0
-    updated_at: float = float("-inf")
-
-    def available(self, now: float) -> float:
-        """Credit and what is in the shared bucket, as far as this process knows."""
-        since = min(now - self.updated_at, 60.0)
-        return min(self.limit.per_minute, self.credit + self.left + since * self.limit.per_minute / 60)
-
-
-class LocalBuckets:
-    """Those of one process, for any number of threads; ``clock`` tells seconds."""
-
-    def __init__(self, redis: Redis, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._redis, self._clock = redis, clock
-        self._lock = threading.Lock()
-        self._buckets: OrderedDict[str, LocalBucket] = OrderedDict()
-        self._unreachable_until = float("-inf")
-
-    def spend(self, limits: Sequence[Limit], amount: int, *, next_to: Sequence[Limit] = ()) -> bool:
-        """Take so much of each limit, or of none; whether it was counted. Raises LimitExceeded.
-
-        More than a limit allows in a minute is taken when all of that is there, and the rest is owed. Where
-        Valkey has to be asked, credit for the limits ``next_to`` these is taken with it.
-        """
-        if self.spend_locally(limits, amount):
-            return True
-        with self._lock:
-            now = self._clock()
-            buckets = [self._bucket(limit) for limit in limits]
-            short = [bucket for bucket in buckets if self._is_short(bucket, amount, now)]
-            if now < self._unreachable_until:
-                return False
-            for bucket in short:
-                _refuse_early(bucket, amount, now)
-            also = [bucket for bucket in map(self._bucket, next_to) if self._is_short(bucket, 1, now)]
-            requests = [_request(bucket, amount) for bucket in short] + [
-                _request(bucket, 0) for bucket in also
-            ]
-        grants = self._ask(requests)
-        with self._lock:
-            if grants is None:
-                _give_back([*short, *also], requests)
-                return False
-            now = self._clock()
-            _receive([*short, *also], grants, now)
-            for bucket, grant in zip(short, grants, strict=False):
-                if not grant.taken:
-                    raise LimitExceeded(bucket.limit, _wait_s(bucket, amount, now))
-            _subtract(buckets, amount)
-        self._settle(limits)
-        return True
-
-    def spend_locally(self, limits: Sequence[Limit], amount: int) -> bool:
-        """``spend``, where nobody has to be asked or told; otherwise False, and nothing is taken."""
-        with self._lock:
-            now = self._clock()
-            buckets = [self._bucket(limit) for limit in limits]
-            if any(
-                amount > bucket.limit.per_minute or self._is_short(bucket, amount, now) for bucket in buckets
-            ):
-                return False
-            _subtract(buckets, amount)
-            return True
-
-    def refund(self, limits: Sequence[Limit], amount: int) -> None:
-        """What ``spend`` took is free again. Nobody is asked, but for what was more than a minute's worth:
-        its debt is in the bucket."""
-        with self._lock:
-            for bucket in map(self._bucket, limits):
-                bucket.credit += amount
-        self._settle(limits)
-
-    def charge(self, limits: Sequence[Limit], amount: int) -> None:
-        """Take so much of each limit, whether or not it is there: what is missing is owed, and ``spend``
-        refuses until it is paid."""
-        with self._lock:
-            _subtract([self._bucket(limit) for limit in limits], amount)
-        self._settle(limits)
-
-    def _settle(self, limits: Sequence[Limit]) -> None:
-        """Bring debt, and credit beyond a minute's worth, to the shared buckets."""
-        with self._lock:
-            buckets = [self._bucket(limit) for limit in limits]
-            uneven = [bucket for bucket in buckets if not 0 <= bucket.credit <= bucket.limit.per_minute]
-            if not uneven or self._clock() < self._unreachable_until:
-                return
-            requests = [_request(bucket, 0) for bucket in uneven]
-        grants = self._ask(requests)
-        with self._lock:
-            if grants is None:
-                _give_back(uneven, requests)
-            else:
-                _receive(uneven, grants, self._clock())
-
-    def standing(self, limit: Limit) -> BucketState:
-        """As far as this process knows, without asking."""
-        with self._lock:
-            bucket = self._bucket(limit)
-            if bucket.updated_at == float("-inf"):
-                return BucketState(limit, limit.per_minute, 0.0)
-            left = bucket.available(self._clock())
-        return BucketState(limit, max(0, int(left)), 60 * (limit.per_minute - left) / limit.per_minute)
-
-    def _bucket(self, limit: Limit) -> LocalBucket:
-        bucket = self._buckets.get(limit.bucket)
-        if bucket is None:
-            bucket = self._buckets[limit.bucket] = LocalBucket(limit)
-            if len(self._buckets) > MAX_BUCKETS:
-                self._buckets.popitem(last=False)
-        elif bucket.limit != limit:
-            bucket.limit, bucket.updated_at = limit, float("-inf")
-        self._buckets.move_to_end(limit.bucket)
-        return bucket
-
-    def _is_short(self, bucket: LocalBucket, amount: int, now: float) -> bool:
-        return bucket.credit < _least(bucket, amount) or now - bucket.updated_at > STALE_AFTER_S
-
-    def _ask(self, requests: Sequence[TakeRequest]) -> list[Grant] | None:
-        """None where nobody answers."""
-        try:
-            grants = take(self._redis, requests) if requests else []
-        except RedisError as error:
-            if self._unreachable_until == float("-inf"):
-                log.error("Rate limits are not counted until Valkey answers again: %s", error)
-            self._unreachable_until = self._clock() + RETRY_AFTER_S
-            return None
-        if self._unreachable_until != float("-inf"):
-            self._unreachable_until = float("-inf")
-            log.warning("Rate limits are counted again")
-        return grants
-
-
-def _least(bucket: LocalBucket, amount: int) -> int:
-    return min(amount, bucket.limit.per_minute)
-
-
-def _request(bucket: LocalBucket, amount: int) -> TakeRequest:
-    """All credit goes back with it; meanwhile other threads that need some ask for themselves."""
-    full, least = bucket.limit.per_minute, _least(bucket, amount)
-    back, bucket.credit = bucket.credit, 0.0
-    return TakeRequest(bucket.limit.bucket, full, back, least, max(least, full // CREDIT_SHARE))
-
-
-def _receive(buckets: Sequence[LocalBucket], grants: Sequence[Grant], now: float) -> None:
-    for bucket, grant in zip(buckets, grants, strict=True):
-        bucket.credit, bucket.left, bucket.updated_at = bucket.credit + grant.taken, grant.left, now
-
-
-def _subtract(buckets: Sequence[LocalBucket], amount: int) -> None:
-    for bucket in buckets:
-        bucket.credit -= amount
-
-
-def _give_back(buckets: Sequence[LocalBucket], requests: Sequence[TakeRequest]) -> None:
-    for bucket, request in zip(buckets, requests, strict=True):
-        bucket.credit += request.back
-
-
-def _refuse_early(bucket: LocalBucket, amount: int, now: float) -> None:
-    """Refuse at once what was refused a moment ago: other processes can only have taken more."""
-    known = now - bucket.updated_at <= STALE_AFTER_S
-    if known and bucket.available(now) < _least(bucket, amount):
-        raise LimitExceeded(bucket.limit, _wait_s(bucket, amount, now))
-
-
-def _wait_s(bucket: LocalBucket, amount: int, now: float) -> float:
-    missing = _least(bucket, amount) - bucket.available(now)
-    return max(0.0, 60 * missing / bucket.limit.per_minute)

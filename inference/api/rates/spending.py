@@ -1,4 +1,4 @@
-"""Holding requests and their tokens to limits by the minute; what is beyond them is a typed error."""
+"""Holding requests and their tokens to limits; what is beyond them is a typed error."""
 
 import math
 import os
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from django.conf import settings
 
-from inference.api.rates.limits import Limit, LimitExceeded, LocalBuckets
+from inference.api.rates.limits import Limit
+from inference.api.rates.local_buckets import LimitExceeded, LocalBuckets
 from inference.queueing.token_buckets import connect_briefly
-from tenants.base.errors import ErrorCode, HmiError
 
 _lock = threading.Lock()
 _local_buckets: LocalBuckets | None = None
@@ -28,20 +28,15 @@ def local_buckets() -> LocalBuckets:
 
 def spend(limits: Sequence[Limit], amount: int = 1, *, next_to: Sequence[Limit] = ()) -> bool:
     """Count so much against all of these limits, and say whether it was counted: without Valkey nothing is.
-    ``rate_limited`` if one has too little left. Those ``next_to`` these are about to be spent, too."""
+    Raises ``rate_limited``, or ``quota_exceeded`` for a day's limit, if one has too little left. Those
+    ``next_to`` these are about to be spent, too."""
     if not limits:
         return False
     try:
         return local_buckets().spend(limits, amount, next_to=next_to)
     except LimitExceeded as refusal:
-        limit, wait = refusal.limit, max(1, math.ceil(refusal.wait_s))
-        raise HmiError(
-            ErrorCode.RATE_LIMITED,
-            f"Rate limit exceeded: {limit.per_minute:,} {limit.what} per minute for this {limit.whom}."
-            f" Try again in {wait} s.",
-            details={"of": limit.whom, "limit": limit.what, "per_minute": limit.per_minute, "asked": amount},
-            retry_after=wait,
-        ) from None
+        wait = max(1, math.ceil(refusal.wait_s))
+        raise refusal.limit.exceeded(amount, left=refusal.left, wait_s=wait) from None
 
 
 def refund(limits: Sequence[Limit], amount: int) -> None:

@@ -1,4 +1,5 @@
-"""How often the API may be asked: what Django REST framework looks at before a view answers."""
+"""How often the API may be asked: what Django REST framework looks at before a view answers, and what counts
+when a member's tenant is known."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +23,15 @@ class ManageRate(BaseThrottle):
         else:
             _count(request, limits.manage, shown=limits.tokens)
         return True
+
+
+def count_member_request(request: Request, tenant: Tenant, what: str) -> None:
+    """Count a request against its tenant's limit of ``what``, if a signed-in member sent it: its throttle did
+    not know the tenant, and counted it against the person alone. Raises ``rate_limited``."""
+    if key_of(request) is not None:
+        return
+    limits = limits_of(tenant, None)
+    _count(request, limits.requests if what == REQUESTS else limits.manage, shown=limits.tokens)
 
 
 class InferRate(BaseThrottle):

@@ -7,7 +7,7 @@ race, call ``quota_lock`` first in the same transaction.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.conf import settings
 from django.db import connection
@@ -55,7 +55,7 @@ def quota_check_invitations(*, tenant: Tenant, made_today: int) -> None:
         used=made_today,
         asked=1,
         what="invitations a day",
-        retry_after=_seconds_to_midnight(),
+        retry_after=seconds_to_midnight(),
     )
 
 
@@ -69,11 +69,19 @@ def quota_check_storage(*, tenant: Tenant, adding_bytes: int, releasing_bytes: i
     )
 
 
-def quota_check_requests(*, tenant: Tenant) -> None:
-    """Raise ``quota_exceeded`` if the tenant may not send another infer request today (UTC).
+class DailyRequests(NamedTuple):
+    """The quota of infer requests of a day (UTC), and how many have been counted."""
 
-    This process's own requests count at once. The quota, and the requests of other processes, may be
-    HMI_KEY_CACHE_S old.
+    day: date
+    limit: int
+    used: int
+
+
+def quota_check_requests(*, tenant: Tenant) -> DailyRequests:
+    """Raise ``quota_exceeded`` if the tenant's infer requests of today (UTC) are used up.
+
+    This process's own requests count when they end. The quota, and the requests of other processes, may be
+    HMI_KEY_CACHE_S old. Requests under way are not counted here: `inference.api.rates` reserves them.
     """
     today = datetime.now(UTC).date()
     limit, others = cached(
@@ -81,7 +89,20 @@ def quota_check_requests(*, tenant: Tenant) -> None:
     )
     used = others + usage_counted(tenant=tenant, day=today)
     if used >= limit:
-        _check(limit=limit, used=used, asked=1, what="requests a day", retry_after=_seconds_to_midnight())
+        raise daily_requests_exceeded(limit=limit, used=used)
+    return DailyRequests(today, limit, used)
+
+
+def daily_requests_exceeded(*, limit: int, used: int) -> HmiError:
+    """Return the error of a tenant that sends one more infer request today than it may."""
+    return _exceeded(limit, used, 1, "requests a day", seconds_to_midnight())
+
+
+def seconds_to_midnight() -> int:
+    """Return the seconds until the next day (UTC) begins."""
+    now = datetime.now(UTC)
+    midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    return int((midnight - now).total_seconds()) + 1
 
 
 def _allowance(tenant: Tenant, day: date) -> tuple[int, int]:
@@ -94,15 +115,13 @@ def _allowance(tenant: Tenant, day: date) -> tuple[int, int]:
 
 def _check(*, limit: int, used: int, asked: int, what: str, retry_after: int | None = None) -> None:
     if used + asked > limit:
-        raise HmiError(
-            ErrorCode.QUOTA_EXCEEDED,
-            f"Quota exceeded: {limit:,} {what} allowed, {used:,} used, {asked:,} more requested.",
-            details={"quota": what, "limit": limit, "used": used, "asked": asked},
-            retry_after=retry_after,
-        )
+        raise _exceeded(limit, used, asked, what, retry_after)
 
 
-def _seconds_to_midnight() -> int:
-    now = datetime.now(UTC)
-    midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
-    return int((midnight - now).total_seconds()) + 1
+def _exceeded(limit: int, used: int, asked: int, what: str, retry_after: int | None) -> HmiError:
+    return HmiError(
+        ErrorCode.QUOTA_EXCEEDED,
+        f"Quota exceeded: {limit:,} {what} allowed, {used:,} used, {asked:,} more requested.",
+        details={"quota": what, "limit": limit, "used": used, "asked": asked},
+        retry_after=retry_after,
+    )

@@ -6,11 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from inference.api.rates.limits import RETRY_AFTER_S, STALE_AFTER_S, Limit, LimitExceeded, LocalBuckets
+from inference.api.rates.limits import FORGET_AFTER_S, DailyLimit, Limit
+from inference.api.rates.local_buckets import RETRY_AFTER_S, STALE_AFTER_S, LimitExceeded, LocalBuckets
 from inference.queueing.token_buckets import connect_briefly
 from tests.processes import wait_until
 from tests.services import OwnValkey
@@ -95,6 +97,71 @@ def test_whatever_is_asked_by_whom_and_given_back_the_sum_stays_within_the_limit
     # The last of each process may be more than a minute's worth: what one has in hand it may spend while
     # another is in debt.
     assert spent - sum(last) <= per_minute + flowed + 1
+
+
+def of_today(amount: int, *, counted: int = 0) -> DailyLimit:
+    return DailyLimit("tenant:1:requests a day:today", "tenant", "requests a day", amount, counted)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    amount=st.integers(1, 1200),
+    counted=st.integers(0, 40),
+    acts=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 1, 3])), max_size=60),
+)
+def test_many_at_once_get_a_days_limit_and_no_more_whatever_each_turns_out_to_be(
+    process: Callable[[], LocalBuckets],
+    redis: Redis,
+    amount: int,
+    counted: int,
+    acts: list[tuple[int, int]],
+) -> None:
+    """Each act is a process that is asked, and as how many its request counts in the end: none if it was
+    refused, several if it was a request of a batch."""
+    redis.flushall()
+    processes, day = [process() for _ in range(3)], of_today(amount, counted=counted)
+    left = max(0, amount - counted)
+
+    def ask(act: tuple[int, int]) -> int:
+        here, counts = processes[act[0]], act[1]
+        if not may(here, day):
+            return 0
+        if counts == 0:
+            here.refund([day], 1)
+        elif counts > 1:
+            here.charge([day], counts - 1)
+        return counts
+
+    with ThreadPoolExecutor(8) as pool:
+        used = sum(1 if counts else 0 for counts in pool.map(ask, acts))
+        used += sum(pool.map(lambda _: may(processes[0], day), range(min(50, amount))))
+    assert used <= left
+
+
+def test_a_days_limit_is_given_out_to_the_last_and_does_not_flow_in(
+    process: Callable[[], LocalBuckets],
+) -> None:
+    processes = [process() for _ in range(3)]
+    with ThreadPoolExecutor(24) as pool:
+        let = sum(pool.map(lambda n: may(processes[n % 3], of_today(100, counted=7)), range(300)))
+    assert let == 93
+    with pytest.raises(LimitExceeded) as refusal:
+        processes[0].spend([of_today(100, counted=100)], 1)
+    assert refusal.value.left <= 0
+    assert 0 < refusal.value.wait_s <= 24 * 3600
+
+
+def test_what_a_killed_process_had_taken_of_a_days_limit_is_free_after_a_while(
+    process: Callable[[], LocalBuckets], redis: Redis
+) -> None:
+    killed, other = process(), process()
+    assert [may(killed, of_today(3)) for _ in range(3)] == [True] * 3
+    assert not may(process(), of_today(3))
+    (bucket,) = redis.keys("hmi:allowance:*")
+    longest = max(django_settings.HMI_GENERATION_DEADLINE_S, django_settings.HMI_INFER_DEADLINE_S)
+    assert longest < redis.ttl(bucket) <= longest + FORGET_AFTER_S
+    redis.delete(bucket)  # its time is over
+    assert [may(other, of_today(3, counted=1)) for _ in range(3)] == [True, True, False]
 
 
 def test_of_two_limits_nothing_is_counted_when_one_is_used_up(process: Callable[[], LocalBuckets]) -> None:
