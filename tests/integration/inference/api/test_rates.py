@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from django.test import Client
 from pytest_django import Settings
 
+from tenants.accounts.models import User
 from tests.integration.inference.api.conftest import Ask
 
 pytestmark = pytest.mark.usefixtures("patient_limits")
@@ -47,3 +49,13 @@ def test_what_was_refused_or_not_computed_costs_nothing(ask: Ask, settings: Sett
         assert ask(inputs=[""]).status_code == 422
     answer = ask(inputs=[TEXT], timeout_s=0.05)
     assert answer.status_code in {429, 504}
+
+
+def test_the_playground_counts_against_the_limit_of_requests_of_its_tenant(
+    ask: Ask, settings: Settings, viewer: User, client: Client
+) -> None:
+    settings.HMI_RATE_REQUESTS = 1
+    assert ask(model="acme/unborn").status_code == 409
+    client.force_login(viewer)
+    page = client.post("/t/acme/playground/send/", {"model": "mood", "text": TEXT}).content.decode()
+    assert "Rate limit exceeded: 1 requests per minute for this tenant." in page

@@ -72,6 +72,25 @@ def test_a_tenants_keys_and_members_share_its_limit_and_others_have_their_own(wo
     assert statuses(world.client(world.stranger), 1, "/api/v1/tenants/globex/datasets") == [200]
 
 
+def test_infer_requests_of_members_and_keys_share_the_tenants_limit(world: World) -> None:
+    assert infer(world.client(world.viewer)).status_code == 404
+    assert infer(world.client(key=world.key()[1])).status_code == 404
+    refused = infer(world.client(world.owner))
+    assert (refused.status_code, error_of(refused)["details"]["of"]) == (429, "tenant")
+    assert rates(refused)[:2] == ["2", "0"]
+    assert infer(world.client(key=world.key()[1])).status_code == 429
+
+
+def test_members_that_look_at_a_model_or_cancel_share_the_tenants_limit_of_other_requests(
+    world: World,
+) -> None:
+    looks = [world.client(user).get("/v2/models/acme/nobody") for user in (world.viewer, world.owner)]
+    assert [look.status_code for look in looks] == [404, 404]
+    assert statuses(world.client(key=world.key()[1]), 2) == [200, 429]
+    refused = world.client(world.developer).delete("/api/v1/infer/one?tenant=acme")
+    assert (refused.status_code, error_of(refused)["details"]["limit"]) == (429, "manage requests")
+
+
 def test_infer_requests_count_apart_from_all_others(world: World) -> None:
     client = world.client(key=world.key()[1])
     assert statuses(client, 4) == [200] * 3 + [429]
