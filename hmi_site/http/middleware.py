@@ -176,7 +176,7 @@ def _check_charset(request: HttpRequest) -> None:
     if request.content_type in FORMS and codecs.lookup(request.encoding).name not in UTF_8:
         message = "The form must be UTF-8. Send it without a charset."
         raise HmiError(ErrorCode.UNSUPPORTED_TYPE, message, param="Content-Type")
-    request.encoding = None
+    request.encoding = "utf-8"
 
 
 class RequestScope:
