@@ -17,8 +17,9 @@ class BlockManager:
 
     Each block is free, used by one or several sequences, or cached: nobody uses it, and it is kept for a
     sequence that begins with the same tokens, until others need it. Only full blocks are shared and cached,
-    by the hash of the model's digest and all tokens up to the block's end, so that a model never meets the
-    keys and values of another one. The block used least recently is evicted first.
+    by the hash of the tenant, the model's digest and all tokens up to the block's end. So a model never meets
+    the keys and values of another one, and no tenant learns by the time of an answer what another has asked a
+    model of the same digest. The block used least recently is evicted first.
     """
 
     def __init__(self, blocks: int, block_size: int) -> None:
@@ -123,8 +124,9 @@ class BlockManager:
     def _hashes_of(self, sequence: Sequence) -> list[bytes]:
         """Of its full blocks, in order; each depends on all tokens before."""
         hashes, size = sequence.block_hashes, self.block_size
+        model = sequence.request.model
         for start in range(len(hashes) * size, len(sequence.tokens) - size + 1, size):
-            parent = hashes[-1] if hashes else sequence.request.model.digest.encode()
+            parent = hashes[-1] if hashes else f"{model.tenant}\0{model.digest}".encode()
             tokens = array("q", sequence.tokens[start : start + size])
             hashes.append(sha256(parent + tokens.tobytes()).digest())
         return hashes

@@ -1,5 +1,7 @@
 """Blocks are shared by sequences of one model that begin alike, and kept for the next such sequence."""
 
+from dataclasses import replace
+
 import pytest
 
 from inference.generation.block_manager import BlockManager, IntegrityError
@@ -62,10 +64,12 @@ def test_the_last_token_of_a_cached_prompt_is_left_to_compute() -> None:
     assert (again.computed, again.new_tokens) == (4, 4)
 
 
-def test_models_share_no_blocks() -> None:
+@pytest.mark.parametrize("change", [{"digest": "of another model"}, {"tenant": "globex"}])
+def test_neither_models_nor_tenants_with_the_same_model_share_blocks(change: dict[str, str]) -> None:
     manager = BlockManager(8, SIZE)
     manager.release(computed(manager, (*FIRST, 30)))
-    other = a_sequence((*FIRST, 30), "another model")
+    request = a_request("r", (*FIRST, 30))
+    other = Sequence(replace(request, model=replace(request.model, **change)), 0)
     assert manager.allocate(other)
     assert other.computed == 0
 
