@@ -1,5 +1,6 @@
 """Django settings. Those that differ between installations are environment variables (see env.py)."""
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -13,6 +14,9 @@ from hmi_site.library_settings import *  # noqa: F403
 from inference.logs import LEVELS, STYLES, log_config
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+
+# What every process creates is for its user alone; children inherit this.
+os.umask(0o077)
 
 # --- folders ----------------------------------------------------------------------------------------------
 HMI_HOME = env.path("HMI_HOME", BASE_DIR / "var")

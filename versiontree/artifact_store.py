@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, TypedDict
 from uuid import UUID
 
-from tenants.base.disk import INCOMING, remove_stale_workspaces, sync, workspace
+from tenants.base.disk import INCOMING, READ_ONLY, remove_stale_workspaces, sync, workspace
 from tenants.base.errors import ErrorCode, HmiError
 
 KINDS: Final = ("root", "lower", "plot", "hplm", "cascade", "answers")
@@ -159,7 +159,7 @@ def _make_durable(folder: Path) -> None:
     """Make the files read-only, and sync them and their folders."""
     for path in folder.rglob("*"):
         if not path.is_dir():
-            path.chmod(0o444)
+            path.chmod(READ_ONLY)
         sync(path)
     sync(folder)
 

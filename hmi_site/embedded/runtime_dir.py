@@ -39,6 +39,15 @@ def create_private_folder(folder: Path) -> None:
     folder.chmod(0o700)
 
 
+def close_to_others(folder: Path) -> bool:
+    """Create a folder of data, and take all rights from other users. False if it belongs to another user, who
+    left it open."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(PermissionError):
+        folder.chmod(0o700)
+    return not stat.S_IMODE(folder.stat().st_mode) & 0o077
+
+
 def remove_stale_files(folder: Path) -> None:
     """Remove the files of stopped processes, and the folder if it is then empty."""
     kinds = ("*.ready", "*.sock", "*.json", ".s.PGSQL.*")
@@ -60,6 +69,8 @@ def find_identity(*, data: Path, program: Path, runtime: Path) -> str:
     for identity in _candidates(data):
         set_owner(data, identity)
         set_owner(runtime, identity)
+        if identity != USER_NAMESPACE:  # another user must pass through HMI_HOME, and needs to see no names
+            data.parent.chmod(stat.S_IMODE(data.parent.stat().st_mode) | 0o011)
         if _can_run(identity, program=program, data=data):
             return identity
     raise ChildError(

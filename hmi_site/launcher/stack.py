@@ -17,7 +17,12 @@ from rich.console import Console
 from hmi_site.embedded.parent_death import SUPERVISOR_PID, die_with_parent
 from hmi_site.embedded.postgres import PORT, Postgres
 from hmi_site.embedded.process import Child, ChildError
-from hmi_site.embedded.runtime_dir import RuntimeDirError, create_private_folder, remove_stale_files
+from hmi_site.embedded.runtime_dir import (
+    RuntimeDirError,
+    close_to_others,
+    create_private_folder,
+    remove_stale_files,
+)
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher import children, migrations
 from hmi_site.launcher.interrupts import ChildExited, Interrupts, StopRequested, raise_on_signals
@@ -121,8 +126,12 @@ class Stack:
             raise ChildError(str(error)) from None
         lock = self._resources.enter_context(HomeLock(settings.HMI_HOME))
         self._resources.callback(remove_stale_files, settings.HMI_RUNTIME_DIR)
-        for folder in (settings.HMI_ARTIFACT_ROOT, settings.HMI_UPLOAD_ROOT, settings.HMI_LOG_ROOT):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (
+            *(settings.HMI_HOME, settings.HMI_ARTIFACT_ROOT, settings.HMI_UPLOAD_ROOT),
+            *(settings.HMI_EXPORT_ROOT, settings.HMI_LOG_ROOT),
+        ):
+            if not close_to_others(folder):
+                self.console.print(f"[yellow]![/yellow] Other users can enter {folder}; run chmod 700 on it.")
         self._start_postgres()
         self._start_valkey()
         applied = migrations.apply(self.console)

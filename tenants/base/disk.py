@@ -13,8 +13,8 @@ from typing import Final
 
 from tenants.base.errors import ErrorCode, HmiError
 
-READ_ONLY: Final = 0o444
-"""The mode of a file whose content is final."""
+READ_ONLY: Final = 0o400
+"""The mode of a file whose content is final. Like all files, it is for the product's user alone."""
 RESERVED_BYTES: Final = 256 * 1024**2
 """Always left free on the disk."""
 COPY_CHUNK_BYTES: Final = 1 << 30

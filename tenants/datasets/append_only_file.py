@@ -145,7 +145,7 @@ def _check_is_at(file: IO[bytes], path: Path) -> None:
 def _check_is_writable(file: IO[bytes], path: Path) -> None:
     """``conflict`` if the file is complete, ``not_found`` if the path leads elsewhere."""
     _check_is_at(file, path)
-    if stat.S_IMODE(os.fstat(file.fileno()).st_mode) == READ_ONLY:
+    if not os.fstat(file.fileno()).st_mode & stat.S_IWUSR:
         raise HmiError(
             ErrorCode.CONFLICT,
             "This upload is complete and cannot be changed.",

@@ -3,7 +3,6 @@ asked is answered. These tests look at one and the same."""
 
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from inference.queueing.status import workers_alive
 from tests.integration.inference.queueing.requests import depth
 from tests.integration.launcher.conftest import NewSite, free_port, sites_in
 from tests.integration.launcher.site import CHECKOUT, Site, all_gone, clean_environment, listening
+from tests.modes import open_to_others
 from tests.processes import wait_until
 
 pytestmark = pytest.mark.slow
@@ -152,9 +152,11 @@ def test_a_body_sent_in_chunks_is_read_whole(running_site: Site) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthenticated")  # not read on
 
 
-def test_what_it_keeps_is_private(running_site: Site) -> None:
-    for name in ("secret_key", "postgres", "valkey", "artifacts", "uploads", "logs"):
-        assert stat.S_IMODE((running_site.home / name).stat().st_mode) & 0o077 == 0
+def test_what_it_keeps_is_private(asked: Asked) -> None:
+    assert {"secret_key", "postgres", "valkey", "artifacts", "uploads", "exports", "logs"} <= {
+        path.name for path in asked.site.home.iterdir()
+    }
+    assert open_to_others(asked.site.home) == []
 
 
 def test_it_ends_and_says_so_when_nothing_can_connect_to_it_any_more(neighbours: tuple[Site, Site]) -> None:

@@ -26,6 +26,7 @@ from tenants.datasets.storage import stored_path
 from tenants.usage.services.request_log import RequestEntry
 from tenants.usage.services.usage import request_record, usage_record
 from tests.e2e.world import World, world_build
+from tests.modes import open_to_others
 from tests.unit.tenants.files import refused
 from versiontree.artifact_store import ArtifactStore
 from versiontree.transfer.models import Takeout, TakeoutState
@@ -72,6 +73,7 @@ def test_the_file_holds_all_that_the_tenant_has_and_nothing_of_others(world: Wor
         TakeoutState.READY,
         takeout_path(takeout).stat().st_size,
     )
+    assert open_to_others(Path(settings.HMI_EXPORT_ROOT).parent) == []
     with zipfile.ZipFile(takeout_path(takeout)) as archive:
         assert archive.testzip() is None
         data, text = f"datasets/{world.dataset.pk}", f"corpora/{world.corpus.pk}"

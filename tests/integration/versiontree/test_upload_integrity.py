@@ -85,7 +85,7 @@ def test_who_still_holds_an_upload_cannot_write_to_the_file_that_was_stored(
     assert batches[0].input is not None
     assert stored_path(batches[0].input.sha256).read_bytes() == CONTENT
     assert {refused[0].code, overtaken.value.code} <= {"conflict", "not_found"}
-    assert stored_path(batches[0].input.sha256).stat().st_mode & 0o777 == 0o444
+    assert stored_path(batches[0].input.sha256).stat().st_mode & 0o777 == 0o400
 
 
 def test_a_complete_upload_does_not_change_any_more(acme: TenantFixture) -> None:

@@ -52,8 +52,8 @@ def test_the_same_content_is_stored_once(store: UploadStore) -> None:
 
 
 def test_a_stored_file_is_read_only_and_can_still_be_discarded(store: UploadStore) -> None:
-    assert put(store).stat().st_mode & 0o777 == 0o444
-    assert put(store).stat().st_mode & 0o777 == 0o444
+    assert put(store).stat().st_mode & 0o777 == 0o400
+    assert put(store).stat().st_mode & 0o777 == 0o400
     store.discard(DIGEST)
     assert not store.path(DIGEST).exists()
 

@@ -1,15 +1,26 @@
 """An export is there whole or not at all, and only of what is ready and sound."""
 
+import io
 from pathlib import Path
 
 import pytest
 
+from inference.batches.jsonl import RESULTS, OutputFiles
+from inference.batches.services.batches import batch_create
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.services.files import file_create
+from tests.integration.tenants.tus import begun, send, sent
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.transfer.site import Site, store
+from tests.modes import open_to_others
 from versiontree.artifact_store import ArtifactDamaged
-from versiontree.transfer.services.version_export import version_download, version_export
+from versiontree.transfer.services.version_export import (
+    adapter_download,
+    version_download,
+    version_export,
+)
+from versiontree.tree.serving_manifest import manifest_publish
 
 pytestmark = pytest.mark.django_db
 
@@ -53,6 +64,24 @@ def test_an_export_is_there_whole_or_not_at_all(
     version_export(version=site.root, out=tmp_path / "to" / name, actor=None)
     assert seen == [False]
     assert [path.name for path in (tmp_path / "to").iterdir()] == [name]
+
+
+def test_no_other_user_can_read_what_a_tenant_leaves_on_the_disk(
+    site: Site, tried_here: None, upload_root: Path, tmp_path: Path
+) -> None:
+    client, scope = site.client(site.acme.owner), {"tenant": site.acme.tenant, "actor": site.acme.owner}
+    send(client, begun(client, 9), b"half")
+    sent(client, b"complete")
+    rows = io.BytesIO(b"a text")
+    file = file_create(purpose="batch", filename="lines.txt", stream=rows, **scope)
+    batch = batch_create(file=file, model=f"{site.hplm.name}:1", **scope)
+    with OutputFiles(batch.folder, {RESULTS: 0}):
+        pass
+    for out in ("export", "export.zip"):
+        version_export(version=site.hplm, out=tmp_path / out, actor=None)
+    b"".join(adapter_download(version=site.hplm, form="adapterhub", actor=None).chunks)
+    manifest_publish()
+    assert open_to_others(tmp_path) == []
 
 
 def test_a_download_of_what_was_changed_on_disk_is_no_zip_file(site: Site) -> None:
