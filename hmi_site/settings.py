@@ -283,6 +283,12 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 60.0,
         "options": {"queue": "uploads", "expires": 60.0},
     },
+    # Expired prompts and answers stay in Valkey's file until it is rewritten.
+    "rewrite-append-only-file": {
+        "task": "inference.rewrite_append_only_file",
+        "schedule": 60.0,
+        "options": {"queue": "default", "expires": 60.0},
+    },
     "watch-drift": {
         "task": "inference.watch_drift",
         "schedule": 300.0,

@@ -31,6 +31,10 @@ class Valkey:
         """
         create_private_folder(self.runtime)
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for unfinished in self.data.glob(
+            "temp-*.aof"
+        ):  # of a rewrite that was killed: nobody else removes it
+            unfinished.unlink()
         return Child(
             name="Valkey",
             command=[str(find_program(self.binary)), *self._options()],

@@ -9,3 +9,9 @@ class InferenceApiConfig(AppConfig):
     name = "inference.api"
     label = "inference_api"
     verbose_name = "Infer API"
+
+    def ready(self) -> None:
+        from inference.api.retention import tenant_erase
+        from tenants.base import hooks
+
+        hooks.tenant_erasure.register(tenant_erase)

@@ -72,3 +72,8 @@ class KeptAnswers:
     def release(self, turn: Turn) -> None:
         """Nothing was answered: the next call with the key is as good as the first."""
         run(self._redis, scripts.RELEASE, [turn.key], [turn.owner])
+
+    def forget(self, tenant: str) -> None:
+        """Delete the answers of a tenant. Keys without an answer go by themselves; they hold no text."""
+        touched = [keys.kept_of(tenant), keys.KEPT, keys.KEPT_BYTES, keys.KEPT_BYTES_OF]
+        run(self._redis, scripts.FORGET, touched, [tenant])

@@ -88,6 +88,11 @@ def kept(tenant: str, key: str) -> str:
     return f"{KEPT_PREFIX}{tenant}:{key}"
 
 
+def kept_of(tenant: str) -> str:
+    """A tenant's own among the answers that are kept, by time."""
+    return KEPT_OF_PREFIX + tenant
+
+
 def worker(name: str) -> str:
     """Heartbeat and status of one inference worker; the key is gone when the worker is."""
     return WORKER_PREFIX + name

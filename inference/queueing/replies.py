@@ -49,7 +49,8 @@ class NoReply(Exception):
 
 class ReplyReader:
     """Reads one reply stream, and the stream of tokens beside it, in a thread; hands each reply and token to
-    whoever expects it, drops the others."""
+    whoever expects it, drops the others. What was read is removed from the stream when nothing comes, and
+    when it is much: an answer does not stay there for hours."""
 
     def __init__(self, redis: Redis, stream: str) -> None:
         self.stream = stream
@@ -95,8 +96,8 @@ class ReplyReader:
                         self._deliver_entry(fields)
                         positions[name].move_to(entry, fields)
                 for name, position in positions.items():
-                    if position.read >= READ_KEPT or position.read_bytes >= READ_BYTES_KEPT:
-                        self._redis.xtrim(name, minid=position.entry, approximate=False)
+                    if position.is_to_trim or (position.read and not streams):
+                        self._redis.xtrim(name, minid=position.next, approximate=False)
                         position.read = position.read_bytes = 0
             except RedisError as error:
                 log.warning("waiting for replies: %s", error)
@@ -141,6 +142,17 @@ class _Position:
     def __init__(self) -> None:
         self.entry = b"0-0"
         self.read = self.read_bytes = 0
+
+    @property
+    def next(self) -> str:
+        """The least id behind what was read."""
+        time, _, number = self.entry.decode().partition("-")
+        return f"{time}-{int(number) + 1}"
+
+    @property
+    def is_to_trim(self) -> bool:
+        """Whether so much was read that it must be removed, although more comes."""
+        return self.read >= READ_KEPT or self.read_bytes >= READ_BYTES_KEPT
 
     def move_to(self, entry: bytes, fields: dict[bytes, bytes]) -> None:
         self.entry = entry

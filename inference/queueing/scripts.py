@@ -282,10 +282,23 @@ if redis.call('EXISTS', own) == 0 then redis.call('HDEL', KEYS[4], tenant) end
 redis.call('INCRBY', KEYS[3], redis.call('ZADD', KEYS[2], now, member) * #ARGV[2])
 redis.call('HINCRBY', KEYS[4], tenant, redis.call('ZADD', own, now, member) * #ARGV[2])
 redis.call('PEXPIRE', own, 2 * ARGV[3])
+redis.call('PEXPIRE', KEYS[2], 2 * ARGV[3])
 
 make_room(own, function() return tonumber(redis.call('HGET', KEYS[4], tenant) or 0) end, ARGV[5])
 make_room(KEYS[2], function() return tonumber(redis.call('GET', KEYS[3]) or 0) end, ARGV[4])
 return 1
+"""
+
+# KEYS: a tenant's own answers by time, all answers by time, their bytes, the bytes of each tenant. ARGV: the
+# tenant. Deletes its answers.
+FORGET = """
+for _, member in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  local bytes, name = string.match(member, '^(%d+) (.*)$')
+  redis.call('DEL', name)
+  if redis.call('ZREM', KEYS[2], member) == 1 then redis.call('DECRBY', KEYS[3], bytes) end
+end
+redis.call('HDEL', KEYS[4], ARGV[1])
+return redis.call('DEL', KEYS[1])
 """
 
 # KEYS: the answer to a key. ARGV: who was to answer.

@@ -62,6 +62,9 @@ serving_changed: Hook[[], None] = Hook()
 tenant_deletion: "Hook[[Tenant], None]" = Hook()
 """All data of a tenant is about to be deleted. Called inside the transaction; may raise ``HmiError``."""
 
+tenant_erasure: "Hook[[Tenant], None]" = Hook()
+"""Delete what there is of a tenant outside the database. Its rows are deleted next; all may be repeated."""
+
 file_users: "Hook[[File], Iterable[Model]]" = Hook()
 """Returns the rows that use a file, so that it cannot be deleted. Called while the file's row is locked."""
 

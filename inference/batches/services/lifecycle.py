@@ -16,6 +16,7 @@ from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 
 from inference.batches.models import ACTIVE_BATCHES, RETENTION, Batch, BatchState
+from tenants.accounts.models import Tenant
 from tenants.base.dispatch import BATCHES_QUEUE, dispatch
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File
@@ -156,6 +157,12 @@ def batches_delete_expired() -> int:
         if not Batch.unscoped.filter(pk=folder.name).exists():
             shutil.rmtree(folder, ignore_errors=True)
     return deleted
+
+
+def batch_folders_delete(tenant: Tenant) -> None:
+    """Delete the output of a tenant's batches that is not stored yet."""
+    for batch in Batch.objects.for_tenant(tenant):
+        shutil.rmtree(batch.folder, ignore_errors=True)
 
 
 def active_batch(batch_id: UUID) -> QuerySet[Batch]:

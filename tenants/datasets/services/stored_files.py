@@ -13,7 +13,7 @@ from tenants.accounts.models import Tenant
 from tenants.base.advisory_lock import advisory_xact_lock
 from tenants.base.scope import platform_scope
 from tenants.datasets.formats.lines import Source
-from tenants.datasets.models import Corpus, DatasetSplit, File, UploadCheck
+from tenants.datasets.models import Corpus, DatasetSplit, File, Upload, UploadCheck
 from tenants.datasets.storage import (
     FileDigest,
     Readable,
@@ -88,6 +88,8 @@ def tenant_files_delete(*, tenant: Tenant) -> None:
     """Delete all stored files of a tenant, except those that other tenants have uploaded too."""
     for rows in (model.objects.for_tenant(tenant) for model in (Corpus, DatasetSplit, File)):
         files_delete_unused(rows.order_by().values_list("sha256", flat=True), ignoring=tenant)
+    for key in Upload.objects.for_tenant(tenant).values_list("pk", flat=True):
+        upload_store().upload_path(key).unlink(missing_ok=True)
     for key in UploadCheck.objects.for_tenant(tenant).values_list("pk", flat=True):
         shutil.rmtree(upload_store().check_result_folder(key), ignore_errors=True)
 

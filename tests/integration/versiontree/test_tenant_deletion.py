@@ -11,8 +11,11 @@ import pytest
 from django.conf import settings
 from django.db import connection
 from django.db.models import Model
+from redis import Redis
 
+from inference.batches.jsonl import RESULTS, OutputFiles
 from inference.batches.services.batches import batch_create
+from inference.queueing.kept_answers import KeptAnswers, Turn
 from tenants.accounts.models import IdempotentResponse, Tenant
 from tenants.accounts.selectors import membership_of
 from tenants.accounts.services.api_keys import api_key_create
@@ -27,6 +30,7 @@ from tenants.accounts.services.tenant_deletion import (
 from tenants.accounts.services.tenants import tenant_create, tenant_resume, tenant_suspend
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
+from tenants.datasets.models import Corpus, DatasetSplit, File
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.datasets.services.files import file_create
@@ -42,8 +46,10 @@ from tenants.webhooks.services.endpoints import webhook_create
 from tests.e2e.world import World, tickets_file, world_build
 from tests.integration.versiontree.tree_factory import claim, jobs_in_order
 from tests.unit.tenants.files import refused
+from versiontree.artifact_store import ArtifactStore, staging_folder
 from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.transitions import job_transition
+from versiontree.transfer.archive.conversion_cache import conversion_key, conversion_store
 from versiontree.transfer.models import Takeout, TakeoutState
 from versiontree.transfer.services import tenant_deletion as leaving
 from versiontree.transfer.services.takeouts import takeout_path, takeout_request
@@ -60,11 +66,13 @@ pytestmark = pytest.mark.usefixtures("in_platform_scope")
 
 OTHERS = "umbra"
 LATE = date(2026, 1, 9)
+STORED = (Corpus, DatasetSplit, File)
 
 
 @pytest.fixture
-def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> World:
-    """Two tenants; the first has at least one row of every kind, the second has uploaded the same dataset."""
+def world(db: None, redis_client: Redis, artifact_root: Path, upload_root: Path, settings: Any) -> World:
+    """Two tenants; the first has at least one row and file of every kind, the second has uploaded the same
+    dataset."""
     settings.HMI_EXPORT_ROOT = artifact_root.parent / "exports"
     settings.HMI_EXPORT_ROOT.mkdir()
     world = world_build()
@@ -98,7 +106,8 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
     lines = file_create(
         tenant=tenant, purpose="batch", filename="b", stream=io.BytesIO(b"a text"), actor=owner
     )
-    batch_create(tenant=tenant, file=lines, model="triage:1", actor=owner)
+    batch = batch_create(tenant=tenant, file=lines, model="triage:1", actor=owner)
+    OutputFiles(batch.folder, {RESULTS: 0}).write({RESULTS: [b"an answer"]})
     Coverage.unscoped.create(tenant=tenant, dataset=world.dataset, version=world.root, trigrams=1)
     answers = Artifact.objects.create(kind="answers", digest="a" * 64, size=1, files={})
     Evaluation.unscoped.create(
@@ -114,6 +123,16 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
     takeout = takeout_request(tenant=tenant, actor=owner)
     Takeout.unscoped.filter(pk=takeout.pk).update(state=TakeoutState.READY)
     takeout_path(takeout).write_bytes(b"everything")
+    store = ArtifactStore(artifact_root)
+    job = Job.objects.for_tenant(tenant).first()
+    assert job is not None
+    for left in (staging_folder(store.root, job.pk), store.root / ".incoming" / f"job-{job.pk}-1"):
+        left.mkdir(parents=True)
+        (left / "rows").write_text("a text")
+    converted = artifact_root.parent / "converted"
+    converted.mkdir()
+    (converted / "adapter.zip").write_text("labels")
+    conversion_store(store, conversion_key(tenant, format="peft"), converted)
     return world
 
 
@@ -146,20 +165,29 @@ def files(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
-def test_every_row_and_file_goes_and_what_is_others_stays(world: World) -> None:
+def test_every_row_and_file_goes_and_what_is_others_stays(world: World, redis_client: Redis) -> None:
     tenant, other = world.tenant, Tenant.objects.get(slug=OTHERS)
     missing = {model.__name__ for model, count in counts(tenant).items() if not count}
     assert missing == set(), "The world of this test has no row of these."
     before, used = counts(other), sums(tenant)
     shared = set(world.dataset.splits.values_list("sha256", flat=True))
-    own_text = upload_store().path(world.corpus.sha256)
-    platforms = {name for name in files(Path(settings.HMI_ARTIFACT_ROOT)) if "/hplm/" not in f"/{name}"}
+    platforms = {
+        name for name in files(Path(settings.HMI_ARTIFACT_ROOT)) if not name.startswith(("hplm/", "."))
+    }
+    kept = KeptAnswers(redis_client)
+    for whose in (tenant.slug, other.slug):
+        turn = kept.begin(whose, "k", body="b", seconds=60)
+        assert isinstance(turn, Turn)
+        kept.keep(turn, b"an answer")
     leave(world)
     assert set(counts(tenant).values()) == {0}
     assert counts(other) == before
     assert sums(tenant) == used
     assert all(upload_store().path(digest).is_file() for digest in shared)
-    assert not own_text.exists()
+    needed = {sha256 for model in STORED for sha256 in model.unscoped.values_list("sha256", flat=True)}
+    assert {Path(name).name for name in files(Path(settings.HMI_UPLOAD_ROOT))} == needed
+    assert isinstance(kept.begin(tenant.slug, "k", body="b", seconds=60), Turn)
+    assert kept.begin(other.slug, "k", body="b", seconds=60) == b"an answer"
     assert files(Path(settings.HMI_EXPORT_ROOT)) == set()
     assert files(Path(settings.HMI_ARTIFACT_ROOT)) == platforms
     assert not Artifact.objects.filter(kind__in=["hplm", "answers"]).exists()
@@ -217,6 +245,8 @@ def count_late(tenant: Tenant) -> None:
 STEPS = (
     "_stop_serving",
     "tenant_files_delete",
+    "job_folders_delete",
+    "conversions_delete",
     "tenant_anonymize",
     "tenant_rows_delete",
     "artifacts_discard",

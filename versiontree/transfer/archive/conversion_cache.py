@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
+from tenants.accounts.models import Tenant
 from tenants.base.disk import INCOMING
 from versiontree.artifact_store import ArtifactStore
 
@@ -26,11 +27,13 @@ ADAPTER: Final = "adapter.zip"
 REFUSAL: Final = "refusal.txt"
 
 
-def conversion_key(**parts: Any) -> str:
-    """The cache key of a conversion with these inputs."""
-    return hashlib.sha256(
+def conversion_key(tenant: Tenant | None, **parts: Any) -> str:
+    """The cache key of a tenant's conversion with these inputs. Others with the same model have their own, so
+    that nobody learns from the time it takes what others have exported."""
+    digest = hashlib.sha256(
         json.dumps({**parts, "conversion_version": CONVERSION_VERSION}, sort_keys=True).encode()
     ).hexdigest()
+    return f"{tenant.pk if tenant else 'platform'}-{digest}"
 
 
 def conversion_find(store: ArtifactStore, key: str) -> IO[bytes] | str | None:
@@ -57,6 +60,12 @@ def conversion_store(store: ArtifactStore, key: str, made: Path) -> None:
             del sizes[folder]
     with suppress(OSError):  # another process stored the same
         made.rename(_folder(store, key))
+
+
+def conversions_delete(store: ArtifactStore, *, tenant: Tenant) -> None:
+    """Remove the conversions of a tenant's models."""
+    for folder in store.root.glob(f"{INCOMING}/{PREFIX}{tenant.pk}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def file_chunks(stream: IO[bytes]) -> Iterator[bytes]:

@@ -2,8 +2,10 @@
 
 import logging
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
@@ -14,16 +16,19 @@ from tenants.accounts.services.tenant_deletion import (
     tenant_rows_delete,
     tenants_being_deleted,
 )
+from tenants.base import hooks
 from tenants.base.advisory_lock import advisory_lock
 from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
 from tenants.base.errors import HmiError, has_dependents
 from tenants.datasets.services.stored_files import tenant_files_delete
+from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import ACTIVE, Job
 from versiontree.jobs.services.control import job_cancel
+from versiontree.transfer.archive.conversion_cache import conversions_delete
 from versiontree.transfer.services.takeouts import takeout_files_delete
 from versiontree.tree.models import Alias, AliasMove, Artifact, Version
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.services.garbage_collection import ArtifactName, artifacts_discard
+from versiontree.tree.services.garbage_collection import ArtifactName, artifacts_discard, job_folders_delete
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
 DELETE_TENANTS_TASK: Final = "transfer.delete_tenants"
@@ -61,6 +66,9 @@ def tenant_delete_step(*, tenant: Tenant) -> bool:
         artifacts = _artifacts_of(tenant)
         tenant_files_delete(tenant=tenant)
         takeout_files_delete(tenant=tenant)
+        job_folders_delete(tenant=tenant)
+        conversions_delete(ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)), tenant=tenant)
+        hooks.tenant_erasure(tenant)
         tenant_anonymize(tenant=tenant)
         tenant_rows_delete(tenant=tenant)
         artifacts_discard(artifacts)

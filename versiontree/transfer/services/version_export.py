@@ -94,7 +94,9 @@ def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
     card, store = archive_card(steps), ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     hplm, root = steps[0].artifacts[Role.HPLM], steps[-1].artifacts[Role.ROOT]
     base = checkpoint_hub_id(version.root.source, version.root.source_url)
-    key = conversion_key(format=form, hplm=hplm.digest, root=root.digest, card=card, base=base)
+    key = conversion_key(
+        version.tenant, format=form, hplm=hplm.digest, root=root.digest, card=card, base=base
+    )
     made = conversion_find(store, key)
     if made is None:
         with import_lock(LockPurpose.CONVERSION, version.tenant):

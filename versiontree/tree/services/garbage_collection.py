@@ -21,9 +21,10 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from tenants.accounts.models import Tenant
 from tenants.base.advisory_lock import advisory_xact_lock
 from tenants.base.disk import INCOMING
-from versiontree.artifact_store import KINDS, ArtifactStore, staged_jobs
+from versiontree.artifact_store import KINDS, ArtifactStore, staged_jobs, staging_folder
 from versiontree.jobs.models import ACTIVE, Job
 from versiontree.tree.models import Artifact, Evaluation, Version, VersionArtifact
 from versiontree.tree.models.artifact import Role
@@ -80,6 +81,14 @@ def artifacts_discard(artifacts: list[tuple[ArtifactName, int]]) -> None:
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     for start in range(0, len(artifacts), BATCH_SIZE):
         _remove(artifacts[start : start + BATCH_SIZE], store, GRACE_S, include_recent=True)
+
+
+def job_folders_delete(*, tenant: Tenant) -> None:
+    """Delete what the ended jobs of a tenant, and their killed workers, have left in the store."""
+    root = Path(settings.HMI_ARTIFACT_ROOT)
+    for job_id in Job.objects.for_tenant(tenant).values_list("pk", flat=True):
+        for folder in (staging_folder(root, job_id), *root.glob(f"{INCOMING}/job-{job_id}-*")):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def artifacts_needed(*, grace_s: float) -> set[int]:

@@ -88,6 +88,15 @@ def test_read_replies_do_not_pile_up(
     wait_until(lambda: redis.xlen(stream) < 5)  # the last are removed after they were handed over
 
 
+def test_a_reply_that_was_read_does_not_stay_until_others_come(
+    client: InferClient, echoing: None, redis: Redis
+) -> None:
+    client.ask(MODEL, (sequence_of("hello"),), root=ROOT, seconds=10)
+    [stream] = redis.keys(keys.REPLIES_PREFIX + "*")
+    wait_until(lambda: redis.xlen(stream) == 0)
+    assert said_in(client.ask(MODEL, (sequence_of("again"),), root=ROOT, seconds=10)) == "again"
+
+
 def test_no_worker_means_no_reply(client: InferClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inference.queueing.replies.GRACE_S", 0.1)
     started = time.monotonic()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from redis import Redis
 from safetensors.torch import load, save
 
 from tenants.accounts.services.tenant_deletion import tenant_delete
@@ -184,7 +185,7 @@ def test_a_takeout_holds_an_archive_of_a_generative_model(site: GenerativeSite) 
 
 
 def test_a_deleted_tenants_models_go_and_the_decoder_stays(
-    site: GenerativeSite, upload_root: Path, tmp_path: Path, settings: Any
+    site: GenerativeSite, redis_client: Redis, upload_root: Path, tmp_path: Path, settings: Any
 ) -> None:
     settings.HMI_EXPORT_ROOT = tmp_path / "exports"
     settings.HMI_EXPORT_ROOT.mkdir()
