@@ -13,6 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from inference.queueing.status import WorkerStatus, workers_alive
+from tenants.base.disk_watch import low_disks
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,8 @@ def live(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
 @never_cache
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
-    """200 if the database and Redis respond and an inference worker is ready, else 503. Lists each state."""
+    """200 if the database and Redis respond and an inference worker is ready, else 503. Lists each state, and
+    whether a disk is nearly full."""
     parts = _readiness.parts()
     good = _is_good(parts)
     return JsonResponse({"status": "ready" if good else "not ready", **parts}, status=200 if good else 503)
@@ -84,11 +86,17 @@ _readiness = Readiness()
 
 
 def _parts() -> Parts:
-    return {"database": _state(_database), "redis": _state(_redis), "inference_worker": _state(_worker)}
+    return {
+        "database": _state(_database),
+        "redis": _state(_redis),
+        "inference_worker": _state(_worker),
+        "disk": "nearly full" if low_disks() else "ok",
+    }
 
 
 def _is_good(parts: Parts) -> bool:
-    return all(state == "ok" for state in parts.values())
+    """Whether the site can answer. It can while a disk is nearly full."""
+    return all(state == "ok" for name, state in parts.items() if name != "disk")
 
 
 def _database() -> bool:

@@ -283,6 +283,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 60.0,
         "options": {"queue": "uploads", "expires": 60.0},
     },
+    "watch-disks": {
+        "task": "base.watch_disks",
+        "schedule": 300.0,
+        "options": {"queue": "default", "expires": 300.0},
+    },
     # Expired prompts and answers stay in Valkey's file until it is rewritten.
     "rewrite-append-only-file": {
         "task": "inference.rewrite_append_only_file",
@@ -318,6 +323,10 @@ STORAGES = {
 DATA_UPLOAD_MAX_MEMORY_SIZE = HMI_MAX_BODY_BYTES
 FILE_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024**2
 FILE_UPLOAD_TEMP_DIR = tempfile.gettempdir()
+FILE_UPLOAD_HANDLERS = [
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "tenants.base.upload_handler.DiskUploadHandler",
+]
 
 # --- API --------------------------------------------------------------------------------------------------
 REST_FRAMEWORK = {

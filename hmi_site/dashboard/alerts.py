@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils import timezone
 
@@ -14,6 +15,7 @@ from hmi_site.dashboard.serving import RootRow
 from hmi_site.dashboard.work import Jobs
 from hmi_site.launcher.supervisor import Restart
 from inference.api.serving import Serving
+from tenants.base.disk_watch import low_disks
 from tenants.base.plurals import counted
 from tenants.usage.selectors import days_drifted
 
@@ -84,6 +86,14 @@ def disk_alerts(disks: list[Disk]) -> Iterator[Alert]:
             text = f"{disk.name}: the disk is {disk.percent}% full, {disk.free} free."
             colour = "danger" if disk.is_nearly_full else "warning"
             yield Alert(text, colour, reverse("admin:tree_artifact_changelist"))
+
+
+def low_disk_alerts() -> Iterator[Alert]:
+    """Disks that are nearly full: of the database, too."""
+    for disk in low_disks():
+        text = f"The disk of {disk.folder} is nearly full: {filesizeformat(disk.free)} free. "
+        text += f"Uploads are refused when {filesizeformat(disk.reserved)} are left."
+        yield Alert(text, "danger", reverse("admin:tree_artifact_changelist"))
 
 
 def quota_alerts(used_up: list[UsedUp]) -> Iterator[Alert]:

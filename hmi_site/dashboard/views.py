@@ -15,6 +15,7 @@ from frontend.presenters.serving import serving_tiles
 from hmi_site.dashboard.alerts import (
     disk_alerts,
     drift_alerts,
+    low_disk_alerts,
     quota_alerts,
     restart_alerts,
     serving_alerts,
@@ -61,6 +62,7 @@ def live_context() -> dict[str, Any]:
     return {
         "alerts": [
             *serving_alerts(serving, roots(serving)),
+            *low_disk_alerts(),
             *restart_alerts(restarts),
             *work_alerts(jobs),
             *drift_alerts(),

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from hmi_site.health import TIMEOUT_S
 from inference.queueing.status import STATES, WorkerStatus, workers_alive
 from inference.queueing.transport import RequestQueue
+from tenants.base.disk_watch import data_disks
 from tenants.base.scope import platform_scope
 from tenants.usage.models import AnswerDay, RequestStatus, UsageSum
 from tenants.usage.selectors import busiest_versions
@@ -42,6 +43,17 @@ class PlatformCollector(Collector):
             up.add_metric([name], float(bool(metrics)))
             yield from metrics
         yield up
+        yield from _disk_metrics()
+
+
+def _disk_metrics() -> Iterator[Metric]:
+    """The space of the disks that hold data."""
+    free = GaugeMetricFamily("hmi_disk_free_bytes", "Free bytes of a disk that holds data", labels=["folder"])
+    size = GaugeMetricFamily("hmi_disk_size_bytes", "Bytes of a disk that holds data", labels=["folder"])
+    for disk in data_disks():
+        free.add_metric([str(disk.folder)], disk.free)
+        size.add_metric([str(disk.folder)], disk.total)
+    yield from (free, size)
 
 
 def _collect(collect: Callable[[], Iterator[Metric]]) -> list[Metric]:

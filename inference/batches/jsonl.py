@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
-from tenants.base.disk import sync
+from tenants.base.disk import free_space_check, sync
 from tenants.base.errors import ErrorCode, HmiError
 
 MAX_LINE_BYTES: Final = 8 * 1024**2
@@ -115,13 +115,16 @@ class OutputFiles:
 
     def __init__(self, folder: Path, sizes: dict[str, int]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
         self._files = {kind: _open_at(output_path(folder, kind), size) for kind, size in sizes.items()}
         self.sizes = dict(sizes)
         sync(folder)
 
     def write(self, lines: Mapping[str, Iterable[bytes]]) -> None:
-        """Append lines by kind. If one write fails with OSError, neither size grows."""
+        """Append lines by kind. If one write fails with OSError, or the disk is too full for them
+        (``out_of_disk``), neither size grows."""
         contents = {kind: b"".join(those) for kind, those in lines.items()}
+        free_space_check(self._folder, sum(map(len, contents.values())))
         for kind, content in contents.items():
             _write_all(self._files[kind], content)
         for kind, content in contents.items():

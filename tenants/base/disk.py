@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +16,10 @@ from tenants.base.errors import ErrorCode, HmiError
 
 READ_ONLY: Final = 0o400
 """The mode of a file whose content is final. Like all files, it is for the product's user alone."""
-RESERVED_BYTES: Final = 256 * 1024**2
-"""Always left free on the disk."""
+LOW_PERCENT: Final = 5
+"""A disk with less free space than this share is nearly full."""
+RESERVED_BYTES: Final = 1024**3
+"""Left free on a disk by all that stores files, for the database and its log. Of a small disk LOW_PERCENT."""
 COPY_CHUNK_BYTES: Final = 1 << 30
 COPY_RANGE_UNSUPPORTED: Final = frozenset(
     {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM}
@@ -40,12 +43,44 @@ def copy_file(source: Path, target: Path) -> None:
             shutil.copyfileobj(old, new)  # continues where copy_file_range stopped
 
 
-def free_space_check(folder: Path, size: int) -> None:
-    """Raise ``out_of_disk`` unless ``size`` bytes and ``RESERVED_BYTES`` are free on the folder's disk. The
-    folder need not exist yet."""
-    while not folder.exists():
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    """The bytes of the disk of a folder, and those that are free."""
+
+    folder: Path
+    device: int
+    total: int
+    free: int
+
+    @property
+    def free_percent(self) -> float:
+        """The share of the free bytes."""
+        return 100 * self.free / self.total if self.total else 100.0
+
+    @property
+    def is_low(self) -> bool:
+        """Whether the disk is nearly full."""
+        return self.free_percent < LOW_PERCENT
+
+    @property
+    def reserved(self) -> int:
+        """The bytes that stay free."""
+        return min(RESERVED_BYTES, self.total * LOW_PERCENT // 100)
+
+
+def disk_space(folder: Path) -> DiskSpace:
+    """The space of the folder's disk. The folder need not exist yet."""
+    while not folder.exists() and folder != folder.parent:
         folder = folder.parent
-    if shutil.disk_usage(folder).free < size + RESERVED_BYTES:
+    usage = shutil.disk_usage(folder)
+    return DiskSpace(folder, folder.stat().st_dev, usage.total, usage.free)
+
+
+def free_space_check(folder: Path, size: int) -> None:
+    """Raise ``out_of_disk`` unless ``size`` bytes fit on the folder's disk beside those that stay free. The
+    folder need not exist yet."""
+    space = disk_space(folder)
+    if space.free < size + space.reserved:
         raise _disk_full()
 
 

@@ -3,6 +3,7 @@
 from celery import shared_task
 
 from tenants.base import hooks
+from tenants.base.disk_watch import disks_watch
 
 
 @shared_task(name="base.recover_lost_work")
@@ -15,3 +16,9 @@ def recover_lost_work() -> None:
 def delete_expired() -> None:
     """Delete expired rows, files and artifacts."""
     hooks.expiry.call_each()
+
+
+@shared_task(name="base.watch_disks")
+def watch_disks() -> None:
+    """Log the disks that are nearly full."""
+    disks_watch()

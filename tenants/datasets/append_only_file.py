@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tenants.base.disk import READ_ONLY, disk_full_errors
+from tenants.base.disk import READ_ONLY, disk_full_errors, free_space_check
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.storage import CHUNK_BYTES, Readable
 
@@ -51,6 +51,7 @@ def append_chunks(path: Path, chunks: Iterable[bytes], *, offset: int, max_size:
                 if offset + len(chunk) > max_size:
                     file.truncate(start)
                     raise _too_large()
+                free_space_check(path.parent, len(chunk))
                 offset = _write(file, chunk, offset)
     return offset
 
@@ -75,6 +76,7 @@ def append_verified_chunks(
         for chunk in chunks:
             if offset + size + len(chunk) > max_size:
                 raise _too_large()
+            free_space_check(path.parent, len(chunk))
             found.update(chunk)
             size = _write(buffer, chunk, size)
         if found.digest() != digest:

@@ -12,7 +12,15 @@ from typing import IO, Protocol
 
 from django.conf import settings
 
-from tenants.base.disk import READ_ONLY, copy_file, disk_full_errors, remove_stale_workspaces, sync, workspace
+from tenants.base.disk import (
+    READ_ONLY,
+    copy_file,
+    disk_full_errors,
+    free_space_check,
+    remove_stale_workspaces,
+    sync,
+    workspace,
+)
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.errors import file_error
 
@@ -108,7 +116,7 @@ def stored_open(sha256: str) -> IO[bytes]:
 
 
 def write_stream(stream: Readable, target: Path, *, name: str, limit: int) -> FileDigest:
-    """Write the stream to a new file. ``file_too_large`` beyond ``limit`` bytes."""
+    """Write the stream to a new file. ``file_too_large`` beyond ``limit`` bytes, ``out_of_disk``."""
     sha256 = hashlib.sha256()
     size = 0
     with target.open("xb") as out:
@@ -121,6 +129,7 @@ def write_stream(stream: Readable, target: Path, *, name: str, limit: int) -> Fi
                     file=name,
                     limit=limit,
                 )
+            free_space_check(target.parent, len(chunk))
             sha256.update(chunk)
             out.write(chunk)
     return FileDigest(sha256.hexdigest(), size)

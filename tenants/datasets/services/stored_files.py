@@ -11,6 +11,7 @@ from django.db import transaction
 
 from tenants.accounts.models import Tenant
 from tenants.base.advisory_lock import advisory_xact_lock
+from tenants.base.disk import free_space_check
 from tenants.base.scope import platform_scope
 from tenants.datasets.formats.lines import Source
 from tenants.datasets.models import Corpus, DatasetSplit, File, Upload, UploadCheck
@@ -31,17 +32,19 @@ def receive_file(
     """Write a stream to the workspace; returns the file, and its part of the validation report.
 
     A file that is already on disk is read where it is. With ``copy`` it is copied, so that it may be moved.
-    Raises ``file_too_large`` and ``corrupt_artifact``.
+    Raises ``file_too_large``, ``corrupt_artifact`` and ``out_of_disk``.
     """
     name, path = clean_filename(filename), workspace / f"{key}.upload"
-    if not isinstance(stream, StoredFile):
-        digest = write_stream(stream, path, name=name, limit=settings.HMI_UPLOAD_MAX_BYTES)
-    elif copy:
-        copy_verified(stream, path, name=name)
+    if isinstance(stream, StoredFile):
         digest = stream.digest
+        free_space_check(workspace, digest.size)  # for the copy, or for the canonical form
+        if copy:
+            copy_verified(stream, path, name=name)
+        else:
+            verify_file(stream, name=name)
+            path = stream.path
     else:
-        verify_file(stream, name=name)
-        path, digest = stream.path, stream.digest
+        digest = write_stream(stream, path, name=name, limit=settings.HMI_UPLOAD_MAX_BYTES)
     return Source(path, name), {"filename": name, "sha256": digest.sha256, "size_bytes": digest.size}
 
 

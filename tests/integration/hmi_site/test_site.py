@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import shutil
 import zlib
+from collections import namedtuple
 
 import pytest
 import redis
@@ -11,11 +13,15 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from hmi_site import health
+from hmi_site.dashboard.alerts import low_disk_alerts
+from hmi_site.metrics.platform import PlatformCollector
 from inference.queueing import keys
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import WorkerStatus
+from tenants.base.tasks import watch_disks
 
 pytestmark = pytest.mark.django_db
+DiskUsage = namedtuple("DiskUsage", "total used free")
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +49,28 @@ def test_the_site_is_not_ready_without_an_inference_worker(client: Client, redis
         "database": "ok",
         "redis": "ok",
         "inference_worker": "missing",
+        "disk": "ok",
     }
+
+
+def test_a_disk_that_is_nearly_full_is_told_and_the_site_goes_on(
+    client: Client,
+    redis_client: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    announce_worker(redis_client, state="ready")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: DiskUsage(total=1000, used=951, free=49))
+    answer = client.get("/health/ready")
+    assert (answer.status_code, answer.json()["disk"]) == (200, "nearly full")
+    watch_disks()
+    assert f"The disk of {django_settings.HMI_HOME}" in caplog.text
+    assert "nearly full" in caplog.text
+    assert any("nearly full" in alert.text for alert in low_disk_alerts())
+    scraped = {
+        sample.name: sample.value for metric in PlatformCollector().collect() for sample in metric.samples
+    }
+    assert (scraped["hmi_disk_free_bytes"], scraped["hmi_disk_size_bytes"]) == (49, 1000)
 
 
 @pytest.mark.parametrize(("state", "status"), [("loading", 503), ("ready", 200), ("draining", 503)])

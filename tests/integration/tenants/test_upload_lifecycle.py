@@ -1,21 +1,26 @@
 """Whose an upload is, what it counts for, and how it ends."""
 
+import hashlib
 import os
+import shutil
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 from pytest_django import Settings
 
+from tenants.base.disk import disk_space
 from tenants.base.errors import HmiError
-from tenants.datasets.models import Upload
+from tenants.datasets.models import Corpus, Upload
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services.uploads import upload_create, upload_delete, uploads_consume, uploads_expire
 from tenants.datasets.storage import UPLOADS_FOLDER
 from tenants.usage.models import Quota
 from tests.integration.tenants.content import CORPUS, stored
-from tests.integration.tenants.tus import TUS, UPLOADS, begin, begun, offset_of, send, sent
+from tests.integration.tenants.tus import TUS, UPLOADS, b64, begin, begun, offset_of, send, sent
 from tests.integration.world import World
 
 pytestmark = pytest.mark.usefixtures("in_acme_scope")
@@ -41,6 +46,37 @@ def test_nobody_else_can_see_or_touch_an_upload(world: World) -> None:
         assert send(client, place, b"a" * 10).status_code == status
         assert client.delete(place, headers=TUS).status_code == status
     assert offset_of(world.client(world.developer), address) == 0
+
+
+@pytest.mark.parametrize("size", [100, 3 * 1024**2])  # a form is kept in memory, or on the disk
+def test_no_way_of_sending_files_takes_the_space_that_is_left_to_the_database(
+    world: World, upload_root: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    client, address, complete = world.client(world.developer), "", (CORPUS * (1 + size // len(CORPUS)))
+    address = begun(client, len(complete))
+    held = sent(client, complete.encode())
+    whole = shutil.disk_usage(upload_root)
+    reserved = disk_space(upload_root).reserved
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: whole._replace(free=reserved + 10))
+
+    def form(place: str, **fields: str) -> Any:
+        file = SimpleUploadedFile("a.txt", complete.encode())
+        return client.post(f"/api/v1/tenants/acme/{place}", {**fields, "file": file}, format="multipart")
+
+    told = {"sha256": hashlib.sha256(complete.encode()).digest()}
+    refused = [
+        form("corpora", name="books"),
+        form("datasets", name="mails", task="classification"),
+        send(client, address, complete.encode()),
+        send(
+            client, address, complete.encode(), headers={"Upload-Checksum": f"sha256 {b64(told['sha256'])}"}
+        ),
+        client.post("/api/v1/tenants/acme/corpora", {"name": "held", "upload": held}, format="multipart"),
+    ]
+    found = [(answer.status_code, answer.json()["error"]["code"]) for answer in refused]
+    assert found == [(422, "out_of_disk")] * len(refused)
+    assert offset_of(client, address) == 0
+    assert not Corpus.unscoped.exists()
 
 
 def test_a_key_uploads_too_and_lists_its_own(world: World) -> None:

@@ -117,9 +117,9 @@ def test_a_full_disk_is_said_and_nothing_is_left(world: World, monkeypatch: pyte
         yield b"some"
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    usage = namedtuple("usage", "free")
+    usage = namedtuple("usage", "total free")
     with monkeypatch.context() as full:
-        full.setattr(shutil, "disk_usage", lambda _: usage(free=1000))
+        full.setattr(shutil, "disk_usage", lambda _: usage(total=10**9, free=1000))
         before = made(world)
     with monkeypatch.context() as full:
         full.setattr(taking_out, "tree_parts", lambda _: [Part("x", breaks_off())])

@@ -86,7 +86,8 @@ def test_nothing_of_a_deleted_tenant_is_left_in_memory_or_on_disk(server: OwnVal
     appended(worker, running, tokens_from(0, *map(ord, SECRET)))
     keep_answer(client, "acme", key=SECRET)
     keep_answer(client, "globex")
-    assert in_memory(client) and on_disk(server)
+    assert in_memory(client)
+    assert on_disk(server)
     tenant_forget(client, "acme")
     assert depth(client) == 0
     assert KeptAnswers(client).begin("globex", "k", body="b", seconds=30) == SECRET.encode()
