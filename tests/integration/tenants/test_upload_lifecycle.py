@@ -16,7 +16,14 @@ from tenants.base.disk import disk_space
 from tenants.base.errors import HmiError
 from tenants.datasets.models import Corpus, Upload
 from tenants.datasets.selectors.uploads import storage_used
-from tenants.datasets.services.uploads import upload_create, upload_delete, uploads_consume, uploads_expire
+from tenants.datasets.services.corpora import corpus_upload
+from tenants.datasets.services.uploads import (
+    upload_create,
+    upload_delete,
+    upload_stored_file,
+    uploads_consume,
+    uploads_expire,
+)
 from tenants.datasets.storage import UPLOADS_FOLDER
 from tenants.usage.models import Quota
 from tests.integration.tenants.content import CORPUS, stored
@@ -59,23 +66,25 @@ def test_no_way_of_sending_files_takes_the_space_that_is_left_to_the_database(
     reserved = disk_space(upload_root).reserved
     monkeypatch.setattr(shutil, "disk_usage", lambda _: whole._replace(free=reserved + 10))
 
-    def form(place: str, **fields: str) -> Any:
+    def form(place: str, field: str, **fields: str) -> Any:
         file = SimpleUploadedFile("a.txt", complete.encode())
-        return client.post(f"/api/v1/tenants/acme/{place}", {**fields, "file": file}, format="multipart")
+        return client.post(f"/api/v1/tenants/acme/{place}", {**fields, field: file}, format="multipart")
 
     told = {"sha256": hashlib.sha256(complete.encode()).digest()}
     refused = [
-        form("corpora", name="books"),
-        form("datasets", name="mails", task="classification"),
+        form("corpora", "file", name="books"),
+        form("datasets", "train", name="mails", task="classification"),
         send(client, address, complete.encode()),
         send(
             client, address, complete.encode(), headers={"Upload-Checksum": f"sha256 {b64(told['sha256'])}"}
         ),
-        client.post("/api/v1/tenants/acme/corpora", {"name": "held", "upload": held}, format="multipart"),
     ]
     found = [(answer.status_code, answer.json()["error"]["code"]) for answer in refused]
     assert found == [(422, "out_of_disk")] * len(refused)
     assert offset_of(client, address) == 0
+    whole_file = upload_stored_file(Upload.unscoped.get(pk=held))
+    with pytest.raises(HmiError, match="disk is full"):
+        corpus_upload(tenant=world.tenant, name="held", stream=whole_file, filename="a.txt")
     assert not Corpus.unscoped.exists()
 
 

@@ -69,12 +69,12 @@ def test_an_export_is_there_whole_or_not_at_all(
 def test_no_other_user_can_read_what_a_tenant_leaves_on_the_disk(
     site: Site, tried_here: None, upload_root: Path, tmp_path: Path
 ) -> None:
-    client, scope = site.client(site.acme.owner), {"tenant": site.acme.tenant, "actor": site.acme.owner}
+    client, tenant, owner = site.client(site.acme.owner), site.acme.tenant, site.acme.owner
     send(client, begun(client, 9), b"half")
     sent(client, b"complete")
     rows = io.BytesIO(b"a text")
-    file = file_create(purpose="batch", filename="lines.txt", stream=rows, **scope)
-    batch = batch_create(file=file, model=f"{site.hplm.name}:1", **scope)
+    file = file_create(purpose="batch", filename="lines.txt", stream=rows, tenant=tenant, actor=owner)
+    batch = batch_create(file=file, model=f"{site.hplm.name}:1", tenant=tenant, actor=owner)
     with OutputFiles(batch.folder, {RESULTS: 0}):
         pass
     for out in ("export", "export.zip"):

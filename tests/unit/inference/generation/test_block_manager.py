@@ -1,6 +1,7 @@
 """Blocks are shared by sequences of one model that begin alike, and kept for the next such sequence."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_the_last_token_of_a_cached_prompt_is_left_to_compute() -> None:
 
 
 @pytest.mark.parametrize("change", [{"digest": "of another model"}, {"tenant": "globex"}])
-def test_neither_models_nor_tenants_with_the_same_model_share_blocks(change: dict[str, str]) -> None:
+def test_neither_models_nor_tenants_with_the_same_model_share_blocks(change: dict[str, Any]) -> None:
     manager = BlockManager(8, SIZE)
     manager.release(computed(manager, (*FIRST, 30)))
     request = a_request("r", (*FIRST, 30))
