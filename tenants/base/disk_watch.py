@@ -5,7 +5,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from tenants.base.disk import LOW_PERCENT, DiskSpace, disk_space
+from tenants.base.disk import DiskSpace, disk_space
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ def data_disks() -> list[DiskSpace]:
 
 
 def low_disks() -> list[DiskSpace]:
-    """Those of them with less than LOW_PERCENT of their space free."""
+    """Those of them that are nearly full."""
     return [disk for disk in data_disks() if disk.is_low]
 
 
@@ -29,7 +29,7 @@ def disks_watch() -> None:
     """Log the disks that are nearly full."""
     for disk in low_disks():
         log.error(
-            "The disk of %s is nearly full: %.1f%% of it are free, and below %d%% it needs attention. Uploads"
-            " are refused when %d MiB are left.",
-            *(disk.folder, disk.free_percent, LOW_PERCENT, disk.reserved >> 20),
+            "The disk of %s is nearly full: %.1f%% are free. Free space on it; files are refused when less than"
+            " %d MiB are left.",
+            *(disk.folder, disk.free_percent, disk.reserved >> 20),
         )
