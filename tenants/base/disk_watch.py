@@ -29,6 +29,6 @@ def disks_watch() -> None:
     """Log the disks that are nearly full."""
     for disk in low_disks():
         log.error(
-            "The disk of %s is nearly full: %.1f%% are free. Make space; files are refused when %d MiB are left.",
+            "The disk of %s is nearly full: %.1f%% free. Make space: files are refused when %d MiB are left.",
             *(disk.folder, disk.free_percent, disk.reserved >> 20),
         )
