@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.errors import HplmError
+from inference.text.encode import CHARACTERS_PER_TOKEN, TooManyTokens
 from inference.text.tasks import QUESTION_ANSWERING, TAGGING
-from inference.text.tokenization import CHARACTERS_PER_TOKEN, Encoding, TextTokenizer
+from inference.text.tokenization import Encoding, TextTokenizer
 
 WINDOWS: Final = 64
 """Windows read of one context at most: about 20,000 tokens where 512 fit."""
@@ -73,7 +74,7 @@ def _encode_contexts(inputs: Sequence[InferInput], tokenizer: TextTokenizer) -> 
         tokens += sum(map(len, found[-1].encodings))
         if tokens > MAX_TOKENS and len(inputs) > 1:
             message = f"The contexts have more than {MAX_TOKENS:,} tokens together; send fewer inputs."
-            raise HplmError("too_many_inputs", message)
+            raise TooManyTokens(message, tokens_read=tokens, code="too_many_inputs")
     return tuple(found)
 
 
@@ -81,6 +82,6 @@ def _encode_windows(given: InferInput, tokenizer: TextTokenizer) -> EncodedInput
     if given.text_pair is None:
         raise HplmError("missing_field", "a question needs a context to be answered from")
     context = given.text_pair[: WINDOWS * CHARACTERS_PER_TOKEN * tokenizer.max_tokens]
-    windows = tokenizer.windows(given.text, context)
+    windows = tokenizer.windows(given.text, context, WINDOWS)
     unread = len(windows) > WINDOWS or len(context) < len(given.text_pair)
     return EncodedInput(given, tuple(windows[:WINDOWS]), unread or windows[0].truncated)

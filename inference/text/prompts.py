@@ -9,6 +9,7 @@ from typing import Any, Final
 import tokenizers
 
 from inference.text.chat_template import NO_VALUES, ChatMessage, ChatTemplate
+from inference.text.encode import token_ids
 
 ZERO_WIDTH_SPACE: Final = "\u200b"
 
@@ -26,11 +27,11 @@ class PromptTokenizer:
         names = sorted((token.content for token in added if token.special and token.content), reverse=True)
         self._special_token = re.compile("|".join(map(re.escape, names))) if names else None
 
-    def encode_text(self, text: str) -> list[int]:
+    def encode_text(self, text: str, *, limit: int | None = None) -> list[int]:
         """The ids of a text that is to be continued, behind those that the tokenizer begins every text with.
-        Special tokens that are spelt out in it count as such: it is all the caller's own."""
-        ids: list[int] = self._tokenizer.encode(text).ids
-        return ids
+        Special tokens that are spelt out in it count as such: it is all the caller's own. Raises
+        TooManyTokens for more than ``limit``."""
+        return token_ids(self._tokenizer, text, add_special_tokens=True, limit=limit)
 
     @property
     def template_variables(self) -> Set[str]:
@@ -62,10 +63,10 @@ class PromptTokenizer:
         given = {name: self._escaped(one) if isinstance(one, str) else one for name, one in values.items()}
         return self._template.render(escaped, now=now, open_turn=open_turn, values=given)
 
-    def encode_rendered(self, text: str) -> list[int]:
-        """The ids of a text within a chat: nothing is added to it."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
+    def encode_rendered(self, text: str, *, limit: int | None = None) -> list[int]:
+        """The ids of a text within a chat: nothing is added to it. Raises TooManyTokens for more than
+        ``limit``."""
+        return token_ids(self._tokenizer, text, add_special_tokens=False, limit=limit)
 
     def _escaped(self, text: str) -> str:
         if self._special_token is None:

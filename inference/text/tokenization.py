@@ -11,6 +11,7 @@ import tokenizers
 from numpy.typing import NDArray
 
 from inference.errors import HplmError, reason
+from inference.text.encode import CHARACTERS_PER_TOKEN, GROWTH, encode_batch
 from inference.text.special_tokens import BERT_SPECIAL_TOKENS, SPECIAL_TOKENS, SpecialTokens
 from inference.text.word_token_cache import Tokens, WordTokenCache, encodes_words_independently
 
@@ -18,8 +19,8 @@ ROOT_FILE = "root.json"
 DECODER_FILE = "decoder.json"
 """The configuration of a root: of an encoder, and of a decoder."""
 TOKENIZER_FILE = "tokenizer.json"
-CHARACTERS_PER_TOKEN: Final = 16
-"""Of a long text, this many characters are tokenized first for each token that fits."""
+MAX_CHARACTERS_PER_TOKEN: Final = CHARACTERS_PER_TOKEN * GROWTH**2
+"""Of a long text, so many characters are read at most for each token that fits, even if they are one word."""
 _OVERLAP = 128
 """Tokens that two windows share. A shorter answer is whole in one of them."""
 
@@ -182,17 +183,19 @@ class TextTokenizer:
             for text in texts
         ]
 
-    def windows(self, text: str, pair: str) -> list[Encoding]:
+    def windows(self, text: str, pair: str, most: int | None = None) -> list[Encoding]:
         """Encode a pair whose second text may be too long, as overlapping windows over the second text.
 
         Each has the first text, truncated to half of `max_tokens`. Windows share `_OVERLAP` tokens at most.
+        If there are more than ``most``, one more than those is returned.
         """
         limit = self.max_tokens - 2 - len(self._between)
         overlap = min(_OVERLAP, self.max_tokens // 4)
         first = self._truncated_segment(text, limit // 2)
-        tokens = self._all_tokens(pair)
         width = max(1, limit - len(first))
         step = max(1, width - overlap)
+        [encoded] = encode_batch(self._tokenizer, [pair])
+        tokens = _to_tokens(pair, encoded, None if most is None else most * step + overlap + 1)
         starts = range(0, max(1, len(tokens) - overlap), step) if len(tokens) > width else [0]
         return [
             self._with_special_tokens([first, _Segment(tokens.part(at, at + width), first.truncated)])
@@ -200,22 +203,17 @@ class TextTokenizer:
         ]
 
     def _truncated_segment(self, text: str, limit: int) -> _Segment:
-        window = self._window
-        encoded = self._tokens(text[:window])
+        longest, end = MAX_CHARACTERS_PER_TOKEN * self.max_tokens, self._window
+        [encoded] = encode_batch(self._tokenizer, [text[:end]])
         # The prefix of a text may end within a word: the tokens of its last word may still change.
-        while window < len(text) and _stable_token_count(encoded.word_ids) <= limit:
-            window *= 4
-            encoded = self._tokens(text[:window])
-        return _Segment(_to_tokens(text, encoded)).truncate(limit)
-
-    def _all_tokens(self, text: str) -> Tokens:
-        return _to_tokens(text, self._tokens(text))
+        while end < min(len(text), longest) and _stable_token_count(encoded.word_ids) <= limit:
+            end *= GROWTH
+            [encoded] = encode_batch(self._tokenizer, [text[:end]])
+        truncated = len(encoded) > limit or end < len(text)
+        return _Segment(_to_tokens(text, encoded, limit), truncated)
 
     def _read_together(self, texts: Sequence[str]) -> list[Tokens]:
-        try:
-            encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        except TypeError as error:
-            raise _not_unicode() from error
+        encoded = encode_batch(self._tokenizer, texts)
         return [_to_tokens(text, each) for text, each in zip(texts, encoded, strict=True)]
 
     def encode_words(self, words: Sequence[str]) -> Encoding:
@@ -224,10 +222,7 @@ class TextTokenizer:
         `word_index` is the index in `words`; a word of control characters has no token. Offsets are those in
         " ".join(words).
         """
-        try:
-            encoded = self._tokenizer.encode(list(words), is_pretokenized=True, add_special_tokens=False)
-        except TypeError as error:
-            raise _not_unicode() from error
+        [encoded] = encode_batch(self._tokenizer, [list(words)], is_pretokenized=True)
         limit = self.max_tokens - 2
         starts = np.cumsum([0, *(len(word) + 1 for word in words)])
         index = [word for word in encoded.word_ids if word is not None]
@@ -235,12 +230,6 @@ class TextTokenizer:
             (int(starts[w]) + s, int(starts[w]) + e) for w, (s, e) in zip(index, encoded.offsets, strict=True)
         ]
         return self._with_special_tokens([_Segment(_arrays(encoded.ids, offsets, index)).truncate(limit)])
-
-    def _tokens(self, text: str) -> tokenizers.Encoding:
-        try:
-            return self._tokenizer.encode(text, add_special_tokens=False)
-        except TypeError as error:
-            raise _not_unicode() from error
 
     def _with_special_tokens(self, segments: Sequence[_Segment]) -> Encoding:
         """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]; some families have two [SEP] between."""
@@ -271,7 +260,10 @@ def _special(ids: list[int]) -> Tokens:
     return _arrays(ids, [(0, 0)] * len(ids), [-1] * len(ids))
 
 
-def _to_tokens(text: str, encoded: tokenizers.Encoding) -> Tokens:
+def _to_tokens(text: str, encoded: tokenizers.Encoding, most: int | None = None) -> Tokens:
+    """The tokens, or the first ``most``: only those become Python's objects, which takes its lock."""
+    if most is not None:
+        encoded.truncate(most)
     return _arrays(encoded.ids, encoded.offsets, _joined_words(text, encoded.offsets, encoded.word_ids))
 
 
@@ -285,10 +277,6 @@ def _truncated_lengths(first: int, second: int, limit: int) -> tuple[int, int]:
         second -= longer_gives
     over -= longer_gives
     return first - over // 2, second - (over - over // 2)
-
-
-def _not_unicode() -> HplmError:
-    return HplmError("invalid_encoding", "the text holds a lone surrogate, which is not Unicode text")
 
 
 def _stable_token_count(word_ids: list[int | None]) -> int:
