@@ -15,6 +15,7 @@ from structlog.contextvars import bind_contextvars
 from inference.api.admission import AdmissionRequest
 from inference.api.canary import version_for
 from inference.api.rates.limits import DailyLimit, Limits, daily_limit, limits_of
+from inference.api.rates.spending import TooLongRefusal, reading_texts
 from inference.api.validation import InferCall, default_policy, fit_inputs
 from inference.cascade.answer_plan import AnswerPlan
 from inference.cascade.dispatcher import HASH_BYTES
@@ -24,6 +25,7 @@ from inference.queueing.log_fields import request_fields
 from inference.queueing.messages import ModelRef, SequenceOutput, TokenSequence
 from inference.queueing.replies import How
 from inference.text.codec import TextCodec
+from inference.text.encode import TooManyTokens
 from inference.text.encodings import EncodedInput, InferInput, outputs_at
 from inference.text.outputs import OutputNames, Outputs
 from inference.text.tokenization import Encoding, TextTokenizer
@@ -102,8 +104,8 @@ def prepare_request(
     The caller has checked that whoever asks may act for the tenant. `limits` are those of tenant and key,
     where they are known. With `embed` each result is the text's `embedding`, whatever the model's task is.
     Raises HmiError: inputs that are not those of the model, `invalid_field` (a generative model),
-    `not_found`, `model_not_ready`, `quota_exceeded`; and CacheMiss within ``cached_only`` where something is
-    not cached or the texts are long.
+    `not_found`, `model_not_ready`, `quota_exceeded`, `rate_limited`; and CacheMiss within ``cached_only``
+    where something is not cached or the texts are long.
     """
     named = require_encoder(resolve_model_cached(tenant, call.model))
     texts = fit_inputs(call.inputs, task="" if embed else named.task, pairs=named.pairs and not embed)
@@ -114,7 +116,9 @@ def prepare_request(
     codec = text_codec(
         root=resolved.root_digest, version=resolved.digest, cascade=resolved.cascade, embed=embed
     )
-    encoded = encode(codec, texts)
+    limits = limits or limits_of(tenant, key)
+    with reading_texts(limits.tokens):
+        encoded = encode(codec, texts)
     plan = codec.plan(call.policy or default_policy(resolved.policy), call.target)
     sequences = token_sequences(encoded, task=codec.task, words=plan.pruning > 0)
     prepared = PreparedRequest(
@@ -130,7 +134,7 @@ def prepare_request(
         AdmissionRequest(
             resolved.tenant_slug, resolved.root_digest, resolved.root, call.seconds, tenant.weight
         ),
-        limits or limits_of(tenant, key),
+        limits,
         daily,
         plan,
         call.explain,
@@ -176,6 +180,10 @@ def encode(codec: TextCodec, inputs: Sequence[InferInput]) -> tuple[EncodedInput
     text that breaks the tokenizer."""
     try:
         return codec.encode(inputs)
+    except TooManyTokens as error:
+        raise TooLongRefusal(
+            ErrorCode(error.code), error.message, param="inputs", tokens_read=error.tokens_read
+        ) from error
     except HplmError as error:
         raise HmiError(ErrorCode(error.code), error.message, param="inputs") from error
     except Exception as error:

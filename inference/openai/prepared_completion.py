@@ -16,6 +16,7 @@ from structlog.contextvars import bind_contextvars
 from inference.api.admission import AdmissionRequest
 from inference.api.canary import version_for
 from inference.api.rates.limits import DailyLimit, Limits, daily_limit, limits_of
+from inference.api.rates.spending import TooLongRefusal, reading_texts
 from inference.api.validation import invalid
 from inference.errors import HplmError
 from inference.generation.requests import MAX_SEED, SamplingParams
@@ -26,6 +27,7 @@ from inference.openai.request_fields import shown
 from inference.queueing.log_fields import request_fields
 from inference.queueing.messages import ModelRef, TokenSequence
 from inference.text.chat_template import ChatTemplate
+from inference.text.encode import TooManyTokens
 from inference.text.encodings import InferInput
 from inference.text.generative_codec import GenerativeCodec
 from tenants.accounts.models import ApiKey, Tenant
@@ -104,12 +106,14 @@ def prepare_completion(
 
     The caller has checked that whoever asks may act for the tenant. Raises HmiError: `invalid_field` (a model
     that writes no text, a prompt that does not fit, messages that the chat template refuses), `not_found`,
-    `model_not_ready`, `quota_exceeded`, `inference_failed`.
+    `model_not_ready`, `quota_exceeded`, `rate_limited`, `inference_failed`.
     """
     named = require_generative(resolve_model_cached(tenant, call.model))
     daily = daily_limit(tenant)
     resolved = version_for(named, [InferInput(text) for text in texts_of(call)])
-    encoded = encode_completion(call, root=resolved.root_digest)
+    limits = limits_of(tenant, key)
+    with reading_texts(limits.tokens):
+        encoded = encode_completion(call, root=resolved.root_digest)
     prepared = PreparedCompletion(
         request_id=request_id,
         tenant=tenant,
@@ -122,8 +126,8 @@ def prepare_completion(
             float(settings.HMI_GENERATION_DEADLINE_S),
             tenant.weight,
         ),
-        limits=limits_of(tenant, key),
         daily=daily,
+        limits=limits,
         **{field.name: getattr(encoded, field.name) for field in fields(encoded)},
     )
     told = request_fields(prepared.model, inputs=len(prepared.prompts), tokens=prepared.prompt_tokens)
@@ -184,16 +188,44 @@ def texts_of(call: GenerationCall) -> Sequence[str]:
 
 
 def _encode(codec: GenerativeCodec, call: GenerationCall) -> tuple[tuple[int, ...], ...]:
+    """The prompts. Behind the first that does not fit, none is read."""
+    prompts: list[tuple[int, ...]] = []
+    limit = codec.max_tokens - 1
     try:
         if isinstance(call, ChatCall):
             values = call.template_values or {}
-            return (tuple(codec.prompts.encode_chat(call.messages, now=datetime.now(UTC), values=values)),)
-        return tuple(tuple(codec.prompts.encode_text(text)) for text in texts_of(call))
+            text = codec.prompts.render_chat(call.messages, now=datetime.now(UTC), values=values)
+            prompts.append(tuple(codec.prompts.encode_rendered(text, limit=limit)))
+        else:
+            prompts.extend(tuple(codec.prompts.encode_text(text, limit=limit)) for text in texts_of(call))
+    except TooManyTokens as error:
+        raise _too_long(call, codec, error, read=error.tokens_read + sum(map(len, prompts))) from error
     except HplmError as error:
         raise located(error) from error
     except Exception as error:
         log.exception("Prompts cannot be tokenised")
         raise HmiError(ErrorCode.INFERENCE_FAILED, "The prompt cannot be tokenised.") from error
+    return tuple(prompts)
+
+
+def _too_long(
+    call: GenerationCall, codec: GenerativeCodec, error: TooManyTokens, *, read: int
+) -> TooLongRefusal:
+    limit = codec.max_tokens
+    found = f"more than {limit - 1:,}" if error.tokens is None else f"{error.tokens:,}"
+    known = {} if error.tokens is None else {"prompt_tokens": error.tokens}
+    return TooLongRefusal(
+        ErrorCode.INVALID_FIELD,
+        f"The prompt has {found} tokens; the context of this model has {limit:,}, and an answer needs one.",
+        param=_prompt_field(call),
+        tokens_read=read,
+        max_context=limit,
+        **known,
+    )
+
+
+def _prompt_field(call: GenerationCall) -> str:
+    return "messages" if isinstance(call, ChatCall) else "prompt"
 
 
 def _unused_by_template(codec: GenerativeCodec, call: GenerationCall) -> list[str]:
@@ -209,27 +241,28 @@ def _sampling(
 ) -> tuple[SamplingParams, ...]:
     seed = secrets.randbelow(MAX_SEED)
     asked: dict[str, Any] = {"seed": seed, "stop_tokens": codec.stop_tokens}
-    per_prompt = call.choices // len(prompts)
+    per_prompt, read = call.choices // len(prompts), sum(map(len, prompts))
     return tuple(
         call.sampling(max_tokens, choice=choice, **asked)
-        for max_tokens in [_max_tokens(call, codec, prompt) for prompt in prompts]
+        for max_tokens in [_max_tokens(call, codec, len(prompt), read=read) for prompt in prompts]
         for choice in range(per_prompt)
     )
 
 
-def _max_tokens(call: GenerationCall, codec: GenerativeCodec, prompt: Sequence[int]) -> int:
-    """How many tokens are generated at most. Raises HmiError(invalid_field) if they do not fit."""
-    param = "messages" if isinstance(call, ChatCall) else "prompt"
-    details = {"prompt_tokens": len(prompt), "max_context": codec.max_tokens}
-    context = f"the context of this model has {codec.max_tokens:,}"
+def _max_tokens(call: GenerationCall, codec: GenerativeCodec, prompt: int, *, read: int) -> int:
+    """How many tokens are generated at most behind a prompt of so many. ``read``: the tokens of all prompts.
+    Raises HmiError(invalid_field) if they do not fit."""
     if not prompt:
-        raise invalid(param, "The prompt has no tokens.")
-    if (room := codec.max_tokens - len(prompt)) < 1:
-        message = f"The prompt has {len(prompt):,} tokens; {context}, and an answer needs one."
-        raise invalid(param, message, **details)
+        raise invalid(_prompt_field(call), "The prompt has no tokens.")
+    room = codec.max_tokens - prompt
     if call.max_tokens is not None and call.max_tokens > room:
-        message = (
-            f"The prompt has {len(prompt):,} tokens, and the answer up to {call.max_tokens:,}; {context}."
+        raise TooLongRefusal(
+            ErrorCode.INVALID_FIELD,
+            f"The prompt has {prompt:,} tokens, and the answer up to {call.max_tokens:,}; the context of this"
+            f" model has {codec.max_tokens:,}.",
+            param="max_tokens",
+            tokens_read=read,
+            prompt_tokens=prompt,
+            max_context=codec.max_tokens,
         )
-        raise invalid("max_tokens", message, **details)
     return room if call.max_tokens is None else call.max_tokens

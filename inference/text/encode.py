@@ -15,11 +15,14 @@ GROWTH: Final = 4
 
 
 class TooManyTokens(HplmError):
-    """Texts that are refused for their length. tokens_read: so many were read to find that out."""
+    """Texts that are refused for their length. tokens_read: so many were read to find that out. tokens: all
+    that the text has; None if not all were read."""
 
-    def __init__(self, message: str, *, tokens_read: int, code: str = "invalid_field") -> None:
+    def __init__(
+        self, message: str, *, tokens_read: int, tokens: int | None = None, code: str = "invalid_field"
+    ) -> None:
         super().__init__(code, message)
-        self.tokens_read = tokens_read
+        self.tokens_read, self.tokens = tokens_read, tokens
 
 
 def encode_batch(
@@ -28,9 +31,7 @@ def encode_batch(
     """The tokens of the texts, or of lists of words, without special tokens. Raises
     HplmError(invalid_encoding) for lone surrogates."""
     try:
-        return tokenizer.encode_batch(
-            list(texts), is_pretokenized=is_pretokenized, add_special_tokens=False
-        )
+        return tokenizer.encode_batch(list(texts), is_pretokenized=is_pretokenized, add_special_tokens=False)
     except TypeError as error:
         message = "the text holds a lone surrogate, which is not Unicode text"
         raise HplmError("invalid_encoding", message) from error
@@ -51,8 +52,8 @@ def token_ids(
         read += len(encoding)
         is_whole = end >= len(text)
         if limit is not None and len(encoding) > (limit if is_whole else 2 * limit):
-            found = f"{len(encoding):,}" if is_whole else f"more than {limit:,}"
-            raise TooManyTokens(f"the text has {found} tokens", tokens_read=read)
+            found = len(encoding) if is_whole else None
+            raise TooManyTokens(f"the text has more than {limit:,} tokens", tokens_read=read, tokens=found)
         if is_whole:
             ids: list[int] = encoding.ids
             return ids

@@ -104,12 +104,13 @@ class _Table:
 
     def add(self, words: Sequence[str], encode: EncodeTexts) -> bool:
         """Add words. False, and nothing is added, if there is no room."""
-        characters = self._characters + sum(map(len, words))
+        added = sum(map(len, words))
+        characters = self._characters + added
         if len(self.known) + len(words) > MAX_WORDS or characters > MAX_CHARACTERS:
             return False
-        (found,) = encode([" ".join(words)])  # one long text is faster than many short ones
-        if self._tokens + len(found) > MAX_TOKENS:
+        if self._tokens + added > MAX_TOKENS:  # as many tokens, if each character is one
             return False
+        (found,) = encode([" ".join(words)])  # one long text is faster than many short ones
         starts = _exclusive_cumsum(_lengths(words) + 1)
         firsts = np.searchsorted(found.offsets[:, 0], starts)
         counts = np.diff(np.append(firsts, len(found)))

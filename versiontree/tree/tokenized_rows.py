@@ -112,11 +112,18 @@ def tokenizer_fit(
     unknown = {token_id for name in UNKNOWN_TOKENS if (token_id := loaded.token_to_id(name)) is not None}
     fit = TokenizerFit(total_rows, max_tokens, too_long, byte_level=_is_byte_level(loaded))
     for location, texts in rows:
-        first, *pair = (text[:MAX_CHARACTERS] for text in texts)
-        encoding = loaded.encode(first, pair[0] if pair else None, add_special_tokens=False)
-        special = loaded.num_special_tokens_to_add(bool(pair))
+        encoding = _encode(loaded, texts)
+        special = loaded.num_special_tokens_to_add(len(texts) > 1)
         _count(fit, location, encoding, special, sum(token_id in unknown for token_id in encoding.ids))
     return fit
+
+
+def _encode(tokenizer: Tokenizer, texts: Texts) -> Encoding:
+    """The tokens of a text or a pair. `encode` would keep other threads of a web process waiting: it holds
+    Python's lock."""
+    first, *pair = (text[:MAX_CHARACTERS] for text in texts)
+    row = (first, pair[0]) if pair else first
+    return tokenizer.encode_batch([row], add_special_tokens=False)[0]
 
 
 def fit_warnings(fit: TokenizerFit) -> list[str]:
@@ -211,7 +218,7 @@ def tokenize_rows(
     loaded = load_tokenizer(tokenizer)
     token_rows = []
     for location, texts in rows:
-        parts = [loaded.encode(text[:MAX_CHARACTERS], add_special_tokens=False) for text in texts]
+        parts = [_encode(loaded, (text,)) for text in texts]
         limit = max_tokens - loaded.num_special_tokens_to_add(len(parts) > 1)
         sizes = _truncated_sizes([len(part.ids) for part in parts], limit)
         tokens = [token for part, size in zip(parts, sizes, strict=True) for token in part.tokens[:size]]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -9,6 +10,8 @@ from typing import Any, Final
 from django.conf import settings
 
 from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.base.ttl_cache import cached
+from tenants.base.upload_concurrency import ConcurrencyLimit
 from tenants.datasets.formats.sampling import (
     RowLocation,
     SampledFile,
@@ -37,6 +40,12 @@ TOKENIZER_FILE: Final = "tokenizer.json"
 ENCODER_CONFIG: Final = "root.json"
 DECODER_CONFIG: Final = "decoder.json"
 PREVIEW_ROWS: Final = 5
+KEPT_S: Final = 3600
+"""Neither a root nor a stored file changes: a fit is kept while somebody asks for it."""
+RETRY_AFTER_S: Final = 2
+
+_in_progress: Final = ConcurrencyLimit(1)
+"""Fits that this process computes, by the tenant whose texts are read."""
 
 
 def root_version_by_name(name: str) -> Version:
@@ -58,14 +67,38 @@ def root_config(version: Version) -> dict[str, Any]:
 def corpus_fit(version: Version, corpus: Corpus) -> TokenizerFit:
     """The fit of the version's root to a sample of the corpus.
 
-    Raises ``model_not_ready`` (the root), ``not_found`` (the file is gone).
+    Raises ``model_not_ready`` (the root), ``not_found`` (the file is gone), and ``queue_full`` while another
+    fit of the tenant is computed.
     """
-    return files_fit(version, upload_parts(corpus), task=None)
+    return _upload_fit(version, corpus, task=None)
 
 
 def dataset_fit(version: Version, dataset: Dataset) -> TokenizerFit:
     """The fit of the version's root to a sample of all splits. Raises as ``corpus_fit``."""
-    return files_fit(version, upload_parts(dataset), task=dataset.task)
+    return _upload_fit(version, dataset, task=dataset.task)
+
+
+def _upload_fit(version: Version, upload: Corpus | Dataset, *, task: str | None) -> TokenizerFit:
+    parts, root = upload_parts(upload), _root_folder(version).name
+    files = ",".join(f"{part.split}:{part.path.name}" for part in parts)
+
+    def compute() -> TokenizerFit:
+        with _one_at_a_time(upload.tenant_id):
+            return files_fit(version, parts, task=task)
+
+    return cached(f"fit:{root}:{task}:{files}", compute, KEPT_S)
+
+
+@contextmanager
+def _one_at_a_time(tenant: int | None) -> Iterator[None]:
+    owner = "platform" if tenant is None else tenant
+    if not _in_progress.acquire(owner):
+        message = "Another upload is being read. Try again in a few seconds."
+        raise HmiError(ErrorCode.QUEUE_FULL, message, details={"limit": 1}, retry_after=RETRY_AFTER_S)
+    try:
+        yield
+    finally:
+        _in_progress.release(owner)
 
 
 def files_fit(version: Version, parts: Sequence[SampledFile], *, task: str | None) -> TokenizerFit:
@@ -95,17 +128,22 @@ def upload_parts(upload: Corpus | Dataset) -> list[SampledFile]:
 
 def corpus_tokens(version: Version, corpus: Corpus) -> list[TokenRow]:
     """The first texts of a corpus as tokens of the version's root. Raises as ``corpus_fit``."""
-    return _tokens(version, _first_rows(stored_path(corpus.sha256), None), corpus_texts)
+    with _one_at_a_time(corpus.tenant_id):
+        return _tokens(version, _first_rows(stored_path(corpus.sha256), None), corpus_texts)
 
 
 def dataset_tokens(version: Version, dataset: Dataset) -> list[TokenRow]:
     """The first rows of train as tokens of the version's root. Raises as ``corpus_fit``."""
     train = next(split for split in dataset.splits.all() if split.split == Split.TRAIN)
-    return _tokens(version, _first_rows(stored_path(train.sha256), Split.TRAIN.value), dataset_texts)
+    with _one_at_a_time(dataset.tenant_id):
+        return _tokens(version, _first_rows(stored_path(train.sha256), Split.TRAIN.value), dataset_texts)
 
 
 def corpus_warnings(version: Version, corpus: Corpus) -> dict[str, list[str]]:
-    """``{"warnings": [...]}`` for the config of a version, if the corpus hardly fits its root. Else empty."""
+    """``{"warnings": [...]}`` for the config of a version, if the corpus hardly fits its root. Else empty.
+
+    Raises ``queue_full`` as ``corpus_fit``.
+    """
     return _warnings(lambda: corpus_fit(version, corpus))
 
 
@@ -130,7 +168,9 @@ def dataset_warnings(version: Version, dataset: Dataset) -> dict[str, list[str]]
 def _warnings(fit: Callable[[], TokenizerFit]) -> dict[str, list[str]]:
     try:
         found = fit_warnings(fit())
-    except (HmiError, OSError):
+    except (HmiError, OSError) as error:
+        if isinstance(error, HmiError) and error.code is ErrorCode.QUEUE_FULL:
+            raise
         # Errors of the root or the upload are reported where they are used. Warnings are optional.
         return {}
     return {"warnings": found} if found else {}

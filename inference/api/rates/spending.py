@@ -3,7 +3,8 @@
 import math
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from django.conf import settings
 
@@ -48,3 +49,27 @@ def charge(limits: Sequence[Limit], amount: int) -> None:
     """Count what was generated, which nobody knew before. Beyond a limit it is owed, and further requests are
     refused until that is paid."""
     local_buckets().charge(limits, amount)
+
+
+class TooLongRefusal(HmiError):
+    """Texts of a request that are refused for their length, after so many of their tokens were read."""
+
+    def __init__(
+        self, code: ErrorCode, message: str, *, param: str | None, tokens_read: int, **details: int
+    ) -> None:
+        super().__init__(code, message, param=param, details=details or None)
+        self.tokens_read = tokens_read
+
+
+@contextmanager
+def reading_texts(limits: Sequence[Limit]) -> Iterator[None]:
+    """Within the block texts are tokenised, before it is known how many tokens they have. ``rate_limited`` if
+    nothing is left of a limit, as far as this process knows. What is read of a TooLongRefusal is charged."""
+    exhausted = [limit for limit in limits if local_buckets().standing(limit).left < 1]
+    if spend(exhausted):  # there was something after all
+        refund(exhausted, 1)
+    try:
+        yield
+    except TooLongRefusal as refusal:
+        charge(limits, refusal.tokens_read)
+        raise

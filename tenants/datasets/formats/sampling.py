@@ -65,12 +65,17 @@ def sample(
     max_rows: int = SAMPLE_ROWS,
     max_bytes: int = SAMPLE_BYTES,
 ) -> Iterator[tuple[RowLocation, Texts]]:
-    """Every n-th row of all files with its location. n is chosen so that both limits are about met."""
+    """Every n-th row of all files with its location. n is chosen so that both limits are about met. If these
+    rows are longer than most, it ends after twice ``max_bytes``."""
     rows, size = sum(file.rows for file in files), sum(file.size for file in files)
     step = max(1, -(-rows // max_rows), -(-size // max_bytes))
+    left = 2 * max_bytes
     for file in files:
         with file.path.open("rb") as lines:
             for number, line in enumerate(islice(lines, 0, None, step)):
+                if left <= 0:
+                    return
+                left -= len(line)
                 yield RowLocation(number * step + 1, file.split), texts_of(line.decode())
 
 
