@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from redis.exceptions import RedisError
 
@@ -15,6 +15,7 @@ from tenants.accounts.api.idempotency import key_in_use, key_reused
 log = logging.getLogger(__name__)
 
 Answer = dict[str, Any]
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
 
 
 def answered_once(
@@ -52,7 +53,11 @@ def _begin(kept: KeptAnswers, tenant: str, key: str, body: object, seconds: floa
 
 
 def _digest(body: object) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    """Of the JSON value. It is written in pieces, between which other threads run."""
+    digest = hashlib.sha256()
+    for piece in _ENCODER.iterencode(body):
+        digest.update(piece.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def _try(step: Callable[..., None], *given: object) -> None:

@@ -1,7 +1,7 @@
 """Tokenizes texts into token ids with character offsets."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,10 @@ DECODER_FILE = "decoder.json"
 TOKENIZER_FILE = "tokenizer.json"
 MAX_CHARACTERS_PER_TOKEN: Final = CHARACTERS_PER_TOKEN * GROWTH**2
 """Of a long text, so many characters are read at most for each token that fits, even if they are one word."""
+_CHARACTERS_PER_TOKEN_OF_WINDOWS: Final = 4
+"""As CHARACTERS_PER_TOKEN, of a context that is read in many windows."""
+_BATCH_CHARACTERS: Final = 1 << 16
+"""Texts of so many characters are read together: the rest of the work on them holds Python's lock."""
 _OVERLAP = 128
 """Tokens that two windows share. A shorter answer is whole in one of them."""
 
@@ -160,24 +164,23 @@ class TextTokenizer:
         """
         limit = self.max_tokens - 2
         if pair is None:
-            return self._with_special_tokens([self._truncated_segment(text, limit)])
+            return self._with_special_tokens([self._beginning(text, limit)])
         limit -= len(self._between)
-        first, second = self._truncated_segment(text, limit), self._truncated_segment(pair, limit)
+        first, second = self._beginning(text, limit), self._beginning(pair, limit)
         sizes = _truncated_lengths(len(first), len(second), limit)
         return self._with_special_tokens([first.truncate(sizes[0]), second.truncate(sizes[1])])
 
     def encode_all(self, texts: Sequence[str]) -> list[Encoding]:
         """Encode many texts: as `encode`, in parallel, and with a cache of words where possible."""
-        short = [text for text in texts if len(text) <= self._window]
-        read = self._read_together if self._word_cache is None else self._word_cache.tokens
-        found = iter(read(short) if short else ())
         limit = self.max_tokens - 2
+        short = [text for text in texts if len(text) <= self._window]
+        found = iter([tokens for batch in _batches(short) for tokens in self._read_short(batch, limit + 1)])
         return [
             self._with_special_tokens(
                 [
                     _Segment(next(found)).truncate(limit)
                     if len(text) <= self._window
-                    else self._truncated_segment(text, limit)
+                    else self._beginning(text, limit)
                 ]
             )
             for text in texts
@@ -191,19 +194,24 @@ class TextTokenizer:
         """
         limit = self.max_tokens - 2 - len(self._between)
         overlap = min(_OVERLAP, self.max_tokens // 4)
-        first = self._truncated_segment(text, limit // 2)
+        first = self._beginning(text, limit // 2)
         width = max(1, limit - len(first))
         step = max(1, width - overlap)
-        [encoded] = encode_batch(self._tokenizer, [pair])
-        tokens = _to_tokens(pair, encoded, None if most is None else most * step + overlap + 1)
+        if most is None:
+            [tokens] = self._read_together([pair])
+        else:
+            needed = most * step + overlap + 1
+            tokens = self._beginning(pair, needed, read=_CHARACTERS_PER_TOKEN_OF_WINDOWS * needed).tokens
         starts = range(0, max(1, len(tokens) - overlap), step) if len(tokens) > width else [0]
         return [
             self._with_special_tokens([first, _Segment(tokens.part(at, at + width), first.truncated)])
             for at in starts
         ]
 
-    def _truncated_segment(self, text: str, limit: int) -> _Segment:
-        longest, end = MAX_CHARACTERS_PER_TOKEN * self.max_tokens, self._window
+    def _beginning(self, text: str, limit: int, *, read: int | None = None) -> _Segment:
+        """The first ``limit`` tokens. ``read``: of so many characters first, then of more."""
+        end = self._window if read is None else read
+        longest = MAX_CHARACTERS_PER_TOKEN * max(limit, self.max_tokens)
         [encoded] = encode_batch(self._tokenizer, [text[:end]])
         # The prefix of a text may end within a word: the tokens of its last word may still change.
         while end < min(len(text), longest) and _stable_token_count(encoded.word_ids) <= limit:
@@ -212,9 +220,14 @@ class TextTokenizer:
         truncated = len(encoded) > limit or end < len(text)
         return _Segment(_to_tokens(text, encoded, limit), truncated)
 
-    def _read_together(self, texts: Sequence[str]) -> list[Tokens]:
+    def _read_short(self, texts: Sequence[str], most: int) -> Sequence[Tokens]:
+        """The tokens of each text, at least the first ``most``."""
+        known = None if self._word_cache is None else self._word_cache.tokens(texts)
+        return self._read_together(texts, most) if known is None else known
+
+    def _read_together(self, texts: Sequence[str], most: int | None = None) -> list[Tokens]:
         encoded = encode_batch(self._tokenizer, texts)
-        return [_to_tokens(text, each) for text, each in zip(texts, encoded, strict=True)]
+        return [_to_tokens(text, each, most) for text, each in zip(texts, encoded, strict=True)]
 
     def encode_words(self, words: Sequence[str]) -> Encoding:
         """Encode a text that is given as words, as in tagged data.
@@ -253,6 +266,16 @@ class TextTokenizer:
 def _arrays(ids: list[int], offsets: list[tuple[int, int]], words: list[int]) -> Tokens:
     pairs = np.array(offsets, dtype=np.int64).reshape(-1, 2)
     return Tokens(np.array(ids, dtype=np.int64), pairs, np.array(words, dtype=np.int64))
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The texts in order, about _BATCH_CHARACTERS together."""
+    start = characters = 0
+    for at, text in enumerate(texts):
+        characters += len(text)
+        if characters >= _BATCH_CHARACTERS or at == len(texts) - 1:
+            yield texts[start : at + 1]
+            start, characters = at + 1, 0
 
 
 def _special(ids: list[int]) -> Tokens:

@@ -59,8 +59,9 @@ class WordTokenCache:
         self._table = _Table()
         self._lock = Lock()
 
-    def tokens(self, texts: Sequence[str]) -> Sequence[Tokens]:
-        """The tokens of the texts, at least one. Raises what ``encode`` raises."""
+    def tokens(self, texts: Sequence[str]) -> Sequence[Tokens] | None:
+        """The tokens of the texts, at least one; None if their words cannot be cached now. Raises what
+        ``encode`` raises."""
         words_of = [text.translate(_BLANKS).split(" ") for text in texts]
         words = [word for parts in words_of for word in parts]
         table = self._table
@@ -68,7 +69,7 @@ class WordTokenCache:
         if not numbers.all():
             found = self._add(words)
             if found is None:
-                return self._encode(texts)
+                return None
             table, numbers = found, found.numbers(words)
         return table.tokens(numbers, words, [len(parts) for parts in words_of])
 
@@ -104,13 +105,12 @@ class _Table:
 
     def add(self, words: Sequence[str], encode: EncodeTexts) -> bool:
         """Add words. False, and nothing is added, if there is no room."""
-        added = sum(map(len, words))
-        characters = self._characters + added
+        characters = self._characters + sum(map(len, words))
         if len(self.known) + len(words) > MAX_WORDS or characters > MAX_CHARACTERS:
             return False
-        if self._tokens + added > MAX_TOKENS:  # as many tokens, if each character is one
-            return False
         (found,) = encode([" ".join(words)])  # one long text is faster than many short ones
+        if self._tokens + len(found) > MAX_TOKENS:
+            return False
         starts = _exclusive_cumsum(_lengths(words) + 1)
         firsts = np.searchsorted(found.offsets[:, 0], starts)
         counts = np.diff(np.append(firsts, len(found)))
