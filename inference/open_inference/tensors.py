@@ -7,6 +7,7 @@ import struct
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Literal
 
 from inference.api.validation import refusal
@@ -42,10 +43,11 @@ class Tensor:
 def decode_texts(raw: memoryview, *, name: str, count: int) -> list[str]:
     """The texts of a binary BYTES tensor of ``count`` elements. Raises `invalid_field`, and
     `invalid_encoding` if one is not UTF-8."""
-    texts = [_decode(element, name, index) for index, element in enumerate(_elements(raw, name))]
-    if len(texts) != count:
-        raise tensor_error(name, f"has {len(texts)} elements, and its shape has {count}")
-    return texts
+    elements = list(islice(_elements(raw, name), count + 1))
+    if len(elements) != count:
+        found = "more" if len(elements) > count else f"{len(elements)}"
+        raise tensor_error(name, f"has {found} elements, and its shape has {count}")
+    return [_decode(element, name, index) for index, element in enumerate(elements)]
 
 
 def decode_base64(texts: Sequence[str], *, name: str) -> list[str]:

@@ -27,6 +27,7 @@ from versiontree.jobs.models import Job
 from versiontree.jobs.services.lifecycle import job_succeed
 from versiontree.tree.models import Version
 from versiontree.tree.services.roots import root_register
+from versiontree.tree.tokenizer_fit import _in_progress
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope", "upload_root")]
 
@@ -184,6 +185,30 @@ def test_an_upload_whose_file_is_gone_is_not_found(
     text = corpus(acme.tenant, list(KNOWN))
     stored_path(text.sha256).unlink()
     assert error(key.get(f"{V1}/corpora/{text.pk}/fit", {"root": "bert"}))[:2] == (404, "not_found")
+
+
+def test_a_fit_is_computed_once_and_one_at_a_time_for_each_tenant(
+    reader: Version, acme: TenantFixture, globex: TenantFixture, key: APIClient
+) -> None:
+    first, second = corpus(acme.tenant, list(KNOWN)), corpus(acme.tenant, [*KNOWN, "Hund"])
+    strangers = corpus(globex.tenant, ["Hund"] * 8)
+
+    def fit(client: APIClient, upload: Corpus) -> Any:
+        return client.get(f"{V1}/corpora/{upload.pk}/fit", {"root": "bert"})
+
+    found = fit(key, first)
+    assert _in_progress.acquire(acme.tenant.pk)
+    try:
+        assert fit(key, first).json() == found.json()
+        refused = fit(key, second)
+        assert error(refused)[:2] == (429, "queue_full")
+        assert int(refused["Retry-After"]) >= 1
+        made = key.post(f"{V1}/domains", {"name": "news", "parent": reader.pk, "corpus": second.pk})
+        assert error(made)[:2] == (429, "queue_full"), "without it the warnings would be missing"
+        assert fit(with_key(globex, "manage"), strangers).status_code == 200
+    finally:
+        _in_progress.release(acme.tenant.pk)
+    assert fit(key, second).json()["unknown_share"] > found.json()["unknown_share"]
 
 
 def test_the_platforms_corpora_are_everybodys_to_ask_about(

@@ -27,6 +27,7 @@ from tenants.datasets.formats.sampling import (
     dataset_texts,
     sample,
 )
+from tests.other_threads import turns_meanwhile
 from tests.unit.tenants.files import refused
 from versiontree.tree.tokenized_rows import (
     FOREIGN,
@@ -246,3 +247,22 @@ def test_both_kinds_of_upload_give_their_rows(tmp_path: Path) -> None:
     ]
     train = part(tmp_path, [example.to_line() for example in kinds], "train")
     assert [read for _, read in sample([train], dataset_texts)] == [("a", "b"), ("c",), ("a b",), ("q", "c")]
+
+
+def test_other_threads_run_while_a_long_row_is_read(byte_level: Path) -> None:
+    rows = [(RowLocation(row), ("0123456789" * 10_000,)) for row in range(5)]
+
+    def read() -> TokenizerFit:
+        return tokenizer_fit(rows[:1], tokenizer=byte_level, max_tokens=512, total_rows=1)
+
+    read()  # the file of the tokenizer is read, too
+    assert turns_meanwhile(lambda: [read() for _ in rows]) >= 10
+
+
+def test_a_sample_of_rows_longer_than_most_ends(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_text(("x" * 100 + "\n" + "y\n" * 9) * 100)
+    file = SampledFile(path, 1_000, path.stat().st_size)
+    read = [texts[0] for _, texts in sample([file], corpus_texts, max_rows=100, max_bytes=2_000)]
+    assert set(map(len, read)) == {100}
+    assert sum(map(len, read)) <= 2 * 2_000 + 100

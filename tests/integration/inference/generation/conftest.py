@@ -28,7 +28,7 @@ NARROW = 50
 @dataclass(frozen=True)
 class Served:
     """The models `writer` (generative) and `mood` (classification) of acme, and keys of acme and globex. They
-    may infer, but manage_key, and full_key does both. The narrow key may have NARROW tokens a minute."""
+    may infer, but manage_key, and full_key does both. The narrow keys may have NARROW tokens a minute."""
 
     acme: TenantFixture
     artifact_root: Path
@@ -36,6 +36,7 @@ class Served:
     key: str
     manage_key: str
     narrow_key: str
+    other_narrow_key: str
     full_key: str
     strangers_key: str
 
@@ -68,6 +69,7 @@ def _make_served(scratch: Path) -> Served:
         resolve_model(world.tenant, "writer").root_digest,
         new_key(world.tenant, "infer"),
         new_key(world.tenant, "manage"),
+        new_key(world.tenant, "infer", tokens_per_minute=NARROW),
         new_key(world.tenant, "infer", tokens_per_minute=NARROW),
         new_key(world.tenant, "infer", "manage"),
         new_key(globex.tenant, "infer"),

@@ -276,3 +276,21 @@ def test_generated_tokens_are_charged_as_they_come_and_the_next_request_is_refus
     assert "tokens per minute" in told["message"]
     assert int(refused.headers["retry-after"]) >= 1
     assert events(text)[-1] == "[DONE]", "the stream under way goes on"
+
+
+@pytest.mark.parametrize("text", ["0123456789" * 100_000, "a" * 2_000_000], ids=["digits", "a word"])
+def test_a_prompt_that_cannot_fit_is_refused_by_its_beginning_and_charged(
+    web: httpx.Client, served: Served, text: str
+) -> None:
+    chat = {"model": "acme/writer", "messages": [{"role": "user", "content": text}]}
+    prompts = {"model": "acme/writer", "prompt": [text] * 3}
+    for address, body in {"/v1/chat/completions": chat, "/v1/completions": prompts}.items():
+        refused = web.post(address, json=body)
+        told = refused.json()["error"]
+        assert (refused.status_code, told["code"]) == (400, "invalid_field")
+        assert (
+            f"more than {POSITIONS - 1} tokens; the context of this model has {POSITIONS}" in told["message"]
+        )
+    headers = {"Authorization": f"Bearer {served.other_narrow_key}"}
+    codes = [web.post("/v1/completions", json=prompts, headers=headers).status_code for _ in range(2)]
+    assert codes[1] == 429, "what was read of the first is owed"

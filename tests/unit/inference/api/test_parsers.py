@@ -1,0 +1,18 @@
+"""What a body may cost: the other threads run while a large one is read."""
+
+from inference.api.parsers import parse_json
+from tests.other_threads import turns_meanwhile
+
+
+def test_other_threads_run_while_long_numbers_are_read() -> None:
+    body = b"[" + b",".join([b"1" * 4_200] * 3_000) + b"]"
+    assert turns_meanwhile(lambda: parse_json(body)) >= 10
+
+
+def test_escapes_are_counted_in_pieces_and_never_torn() -> None:
+    for backslashes in range(64 * 1024 - 4, 64 * 1024 + 4):
+        text = "\\" * (2 * (backslashes // 2)) + '\\"' + "x" * 200_000
+        assert parse_json(b'["' + text.encode() + b'", 1]') == [
+            "\\" * (backslashes // 2) + '"' + "x" * 200_000,
+            1,
+        ]
