@@ -1,7 +1,6 @@
 """Reads lines of UTF-8 text files. Refuses binary files, and compares texts by fingerprint."""
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -12,6 +11,7 @@ import regex
 
 from tenants.base.errors import ErrorCode
 from tenants.datasets.formats.errors import file_error
+from tenants.datasets.formats.normalization import unicode_form
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 
@@ -102,7 +102,7 @@ INVISIBLE = regex.compile(r"\p{Cf}+")
 def folded(text: str) -> str:
     """The text in lower case and NFKC, with single spaces. Punctuation stays."""
     # For ASCII both give the same; most texts are ASCII, and this is much faster.
-    plain = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    plain = text.lower() if text.isascii() else unicode_form("NFKC", text).casefold()
     return " ".join(plain.split())
 
 

@@ -4,11 +4,13 @@ import ast
 import json
 import unicodedata
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import regex
 
 MAX_LABEL_LENGTH: Final = 200
+MAX_PARTS: Final = 4
+"""So many characters may be one in NFC."""
 ASCII_WHITE_SPACE: Final = " \t\n\r\v\f"
 """Separates tokens. Other white space, such as U+00A0, is part of a token."""
 
@@ -17,6 +19,9 @@ _VIRAMA: Final = 9
 """The combining class of signs after which a joiner may end a word, as in Malayalam."""
 _FLAG: Final = regex.compile("\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f")
 """The flag of a part of a country: its letters are invisible."""
+_MARK: Final = r"[\p{M}\uff9e\uff9f]"
+"""A combining mark, or what is one in NFKC."""
+_LONG_RUN: Final = regex.compile(rf"{_MARK}{{30}}(?={_MARK})")
 _VARIATION_SELECTOR: Final = regex.compile(r"\p{Variation_Selector}")
 """Chooses a shape of the character before it, such as that of an emoji; by itself it cannot be seen."""
 _BLANK_LETTERS: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -24,6 +29,15 @@ _BLANK_LETTERS: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uf
 _ITEM: Final = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|-?\d+"
 _WRITTEN_LIST: Final = regex.compile(rf"\[\s*(?:({_ITEM})(?:\s*,\s*|\s+|(?=\s*\])))*+\s*\]", regex.DOTALL)
 """``['a', 'b']`` as Python writes a list, and ``['a' 'b']`` as NumPy does."""
+
+
+def unicode_form(form: Literal["NFC", "NFKC"], text: str) -> str:
+    """The text in this form, with a combining grapheme joiner behind each 30 combining marks in a row, as in
+    Unicode's stream-safe format. Without it a row of a million would take hours, in which Python's lock is
+    held: their order takes time with the square of their number."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize(form, _LONG_RUN.sub("\\g<0>\u034f", text, concurrent=True))
 
 
 def clean_label(text: str) -> str:
@@ -36,12 +50,14 @@ def clean_label(text: str) -> str:
 
 
 def _clean_label(text: str) -> str:
+    if len(" ".join(text.split())) > MAX_PARTS * MAX_LABEL_LENGTH:
+        raise _too_long_label()
     written = unicodedata.normalize("NFC", text).strip()
     label = " ".join(written.split())
     if not label:
         raise ValueError("it is blank")
     if len(label) > MAX_LABEL_LENGTH:
-        raise ValueError(f"it has more than {MAX_LABEL_LENGTH} characters")
+        raise _too_long_label()
     visible = _FLAG.sub("x", written)
     for at, character in enumerate(visible):
         if not _is_visible(visible, at):
@@ -49,6 +65,10 @@ def _clean_label(text: str) -> str:
             code = f"U+{ord(character):04X}" + (f" {name}" if name else "")
             raise ValueError(f"it has the character {code}, which cannot be seen; remove it")
     return label
+
+
+def _too_long_label() -> ValueError:
+    return ValueError(f"it has more than {MAX_LABEL_LENGTH} characters")
 
 
 _cached_label: Final = lru_cache(maxsize=4096)(_clean_label)
@@ -66,7 +86,7 @@ def label_likeness(label: str) -> str:
 
 def column_key(name: str) -> str:
     """Equal for names of one column: white space around them, letter case and Unicode form do not matter."""
-    return unicodedata.normalize("NFC", name).strip().casefold()
+    return unicode_form("NFC", name).strip().casefold()
 
 
 def parse_number(value: float | str) -> float:

@@ -59,9 +59,9 @@ def key(acme: TenantFixture) -> APIClient:
     return with_key(acme, "manage")
 
 
-def corpus(tenant: Tenant | None, lines: list[str]) -> Corpus:
+def corpus(tenant: Tenant | None, lines: list[str], name: str = "news") -> Corpus:
     content = "".join(f"{line}\n" for line in lines)
-    return corpus_upload(tenant=tenant, name="news", stream=stream(content), filename="news.txt")
+    return corpus_upload(tenant=tenant, name=name, stream=stream(content), filename="news.txt")
 
 
 def dataset(
@@ -182,7 +182,7 @@ def test_the_root_is_one_that_is_there_and_ready(
 def test_an_upload_whose_file_is_gone_is_not_found(
     reader: Version, acme: TenantFixture, key: APIClient
 ) -> None:
-    text = corpus(acme.tenant, list(KNOWN))
+    text = corpus(acme.tenant, [*KNOWN, "no fit of this is cached"])
     stored_path(text.sha256).unlink()
     assert error(key.get(f"{V1}/corpora/{text.pk}/fit", {"root": "bert"}))[:2] == (404, "not_found")
 
@@ -190,7 +190,7 @@ def test_an_upload_whose_file_is_gone_is_not_found(
 def test_a_fit_is_computed_once_and_one_at_a_time_for_each_tenant(
     reader: Version, acme: TenantFixture, globex: TenantFixture, key: APIClient
 ) -> None:
-    first, second = corpus(acme.tenant, list(KNOWN)), corpus(acme.tenant, [*KNOWN, "Hund"])
+    first, second = corpus(acme.tenant, list(KNOWN)), corpus(acme.tenant, [*KNOWN, "Hund"], "more")
     strangers = corpus(globex.tenant, ["Hund"] * 8)
 
     def fit(client: APIClient, upload: Corpus) -> Any:
