@@ -1,5 +1,6 @@
 """A dataset from its files: splits, leaks, labels, reports."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ from hypothesis import strategies as st
 
 from tenants.base.errors import ErrorCode
 from tenants.datasets.formats import dataset as dataset_module
+from tenants.datasets.formats import lines
 from tenants.datasets.formats.dataset import DatasetDraft, draft_dataset
 from tenants.datasets.formats.examples import ClassificationExample, read_examples
 from tenants.datasets.formats.lines import ASCII_WORD, WORD, exact_fingerprint, fingerprint, normalise
+from tenants.datasets.formats.normalization import clean_label, column_key
 from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
 from tenants.datasets.formats.splits import auto_split
 from tenants.datasets.formats.statistics import SplitStatistics
+from tests.other_threads import turns_meanwhile
 from tests.unit.tenants.files import jsonl, refused, source, texts
 
 
@@ -257,3 +261,26 @@ def test_the_preview_cuts_long_texts(tmp_path: Path) -> None:
     assert len(shown) == 5
     assert shown[0] == {"text": "x" * 300, "label": "good", "cut": True}
     assert shown[1] == {"text": "text number 1", "label": "bad", "cut": False}
+
+
+@pytest.mark.parametrize("mark", ["\u0323", "\uff9e"])
+def test_a_long_row_of_combining_marks_is_normalised_in_linear_time(mark: str) -> None:
+    text = "a" + f"\u0301{mark}" * 500_000  # it took an hour
+    assert fingerprint(text) == fingerprint("A" + text[1:])
+    assert fingerprint(text) != fingerprint(text + mark)
+    assert column_key(text) != column_key(text + mark)
+    with pytest.raises(ValueError, match="more than 200"):
+        clean_label(text)
+
+
+def test_other_threads_run_while_a_long_text_is_normalised() -> None:
+    for text in ("a " * 1_000_000, "\ufdfa" * 500_000):
+        assert turns_meanwhile(partial(normalise, text)) >= 10
+
+
+@given(st.lists(st.sampled_from(["Äb", "A\u0308b", "x", ",", " ", "\n", "ﬁ", "c++"])).map("".join))
+def test_a_text_is_normalised_alike_in_pieces(text: str) -> None:
+    whole = normalise(f"{text} end")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "_PIECE_CHARACTERS", max(map(len, f" {text} end".split(" "))) + 1)
+        assert normalise(f"{text} end") == whole
