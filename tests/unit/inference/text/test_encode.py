@@ -14,6 +14,7 @@ from inference.text.chat_template import ChatTemplate
 from inference.text.encode import CHARACTERS_PER_TOKEN, TooManyTokens, encode_batch, token_ids
 from inference.text.encodings import WINDOWS, InferInput, encode_inputs
 from inference.text.prompts import PromptTokenizer
+from inference.text.special_tokens import SPECIAL_TOKENS
 from inference.text.tasks import QUESTION_ANSWERING
 from inference.text.tokenization import MAX_CHARACTERS_PER_TOKEN, TextTokenizer
 from tests.other_threads import turns_meanwhile
@@ -111,8 +112,8 @@ def test_a_prompt_of_many_blanks_that_fits_is_read_whole() -> None:
 def test_the_window_over_a_long_word_stops_growing(
     text: str, make: Callable[[], tokenizers.Tokenizer], read: list[int]
 ) -> None:
-    specials = {} if make is tiny_tokenizer else {"specials": tokenization.SPECIAL_TOKENS["roberta"]}
-    tokenizer = TextTokenizer(make(), max_tokens=MAX_TOKENS, **specials)
+    specials = SPECIAL_TOKENS["bert" if make is tiny_tokenizer else "roberta"]
+    tokenizer = TextTokenizer(make(), max_tokens=MAX_TOKENS, specials=specials)
     alone = [tokenizer.encode(text), tokenizer.encode_all([text])[0], tokenizer.encode(text, text)]
     assert max(read) <= MAX_CHARACTERS_PER_TOKEN * MAX_TOKENS
     assert all(one.truncated and len(one) <= MAX_TOKENS for one in alone)
