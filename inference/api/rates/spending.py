@@ -11,6 +11,7 @@ from django.conf import settings
 from inference.api.rates.limits import Limit
 from inference.api.rates.local_buckets import LimitExceeded, LocalBuckets
 from inference.queueing.token_buckets import connect_briefly
+from tenants.base.errors import ErrorCode, HmiError
 
 _lock = threading.Lock()
 _local_buckets: LocalBuckets | None = None
