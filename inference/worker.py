@@ -98,12 +98,13 @@ class Worker:
             pool_bytes=settings.pool_bytes,
         )
         # A connection of its own: a thread generates beside the loop that infers.
-        generating = connect(settings.redis_url)
+        generating, alone = connect(settings.redis_url), threading.Lock()
         self._generation = GenerationLoop(
             RequestConsumer(generating, settings.name),
             generating,
             self._decoders,
             timing=settings.timing,
+            alone=alone,
             metrics=self._metrics,
         )
         # A connection of its own: a thread flushes the counts while the loop serves.
@@ -113,6 +114,7 @@ class Worker:
             self._catalogue,
             limits=settings.limits,
             timing=settings.timing,
+            alone=alone,
             misses=self._misses,
             metrics=self._metrics,
         )

@@ -73,11 +73,11 @@ class GenerationEngine:
             self._cancelled.add(request_id)
         return request_id in self._sequences
 
-    def step(self) -> list[TokenEvent]:
-        """Compute one step: at most one token of each request. Returns the events, in the order in which they
-        came about. Raises DeviceLostError."""
+    def step(self, only: str = "") -> list[TokenEvent]:
+        """Compute one step: at most one token of each request, or of ``only`` the one of this id, while the
+        others wait. Returns the events, in the order in which they came about. Raises DeviceLostError."""
         events = self._end_unwanted()
-        step, refused = self._scheduler.schedule()
+        step, refused = self._scheduler.schedule(self._sequences.get(only))
         events += [self._fail(sequence, error) for sequence, error in refused]
         outcomes = {outcome.request_id: outcome for outcome in self._run(step)}
         for chunk in step.chunks:

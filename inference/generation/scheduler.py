@@ -86,10 +86,14 @@ class Scheduler:
             self._waiting.remove(sequence)
         self._shares.leave(sequence.tenant, 1)
 
-    def schedule(self) -> tuple[Step, list[Refused]]:
-        """The next step, and waiting sequences whose adapter cannot be loaded, for the caller to remove."""
+    def schedule(self, only: Sequence | None = None) -> tuple[Step, list[Refused]]:
+        """The next step, and waiting sequences whose adapter cannot be loaded, for the caller to remove. With
+        ``only`` one sequence, all others wait."""
+        if only is not None:
+            for sequence in [one for one in self._running if one is not only]:
+                self._preempt(sequence)
         self._reserve_blocks()
-        refused = self._start_waiting()
+        refused = self._start_waiting(only)
         return self._step(), refused
 
     def advance(self, sequence: Sequence, tokens: int) -> None:
@@ -143,10 +147,14 @@ class Scheduler:
         self._blocks.release(sequence, reusable=reusable)
         self._adapters.release(sequence.request.model)
 
-    def _start_waiting(self) -> list[Refused]:
-        """Start sequences while the step has tokens and places for them."""
+    def _start_waiting(self, only: Sequence | None) -> list[Refused]:
+        """Start sequences, or ``only`` one, while the step has tokens and places for them."""
         refused: list[Refused] = []
-        for sequence in self._waiting.first(self._limits.sequences):
+        if only is None:
+            waiting = self._waiting.first(self._limits.sequences)
+        else:
+            waiting = [] if only.block_table else [only]
+        for sequence in waiting:
             if not self._tokens_left or not (self._places_left or self._victim_for(sequence)):
                 break
             try:

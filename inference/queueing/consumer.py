@@ -32,17 +32,23 @@ STOPPED_WORKERS = f"the request stopped the worker {MAX_DELIVERIES} times"
 SWEPT_AT_ONCE = 16
 SWEPT_AFTER_S = 1.0
 """What came in just now is let lie by those who do not serve its root."""
+SUSPECTS_LIFE_S = 86_400
 FIELD = keys.FIELD.encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A request as it was found. ``deliveries`` counts this one: above 1, a worker died over it or a
-    neighbour; 0 is for one that was delivered elsewhere, if at all."""
+    """A request as it was found. ``deliveries`` counts this one: 2 if a worker died over it or a neighbor,
+    more if workers died that computed it alone; 0 is for one that was delivered elsewhere, if at all."""
 
     address: Address
     request: InferRequest
     deliveries: int
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether it may have stopped a worker, and is to be computed alone."""
+        return self.deliveries > 1
 
     @property
     def is_background(self) -> bool:
@@ -120,14 +126,18 @@ class RequestConsumer:
         """Up to ``count`` requests whose worker has lost its heartbeat, or whose delivery never arrived here;
         those of the background or the others.
 
-        One that has been delivered MAX_DELIVERIES times is answered with an error instead. Claim few at a
-        time and run them alone: a request that kills workers then takes no others with it.
+        One that has been delivered MAX_DELIVERIES times is answered with an error instead. Claim one at a
+        time, run it alone, and ``clear`` it: if the worker dies before, only its deliveries rise.
         """
         claimed: list[Entry] = []
         for root in self._background_queues if background else self.roots:
             if len(claimed) < count:
                 claimed += self._claim(root, count - len(claimed))
         return claimed
+
+    def clear(self, entry: Entry) -> None:
+        """The claimed entry is answered or has been computed alone: it is no suspect any more."""
+        self._redis.srem(keys.SUSPECTS, keys.suspect(*entry.address))
 
     def overdue_elsewhere(self, now: float) -> list[Entry]:
         """Requests for other roots whose deadline was before ``now``, unix seconds, a few of each root: there
@@ -215,14 +225,14 @@ class RequestConsumer:
             consumers: Any = self._redis.xinfo_consumers(stream, keys.GROUP)
             others = [name for one in consumers if (name := one["name"].decode()) != self.name]
             working = sorted(entry for at, entry in self._held if at == root)
-            touched = [stream, *map(keys.worker, others)]
-            given = [keys.GROUP, self.name, count, *others, *working]
+            touched = [stream, keys.SUSPECTS, *map(keys.worker, others)]
+            given = [keys.GROUP, self.name, count, SUSPECTS_LIFE_S, *others, *working]
             claimed: Any = run(self._redis, scripts.CLAIM, touched, given)
         except ResponseError as error:
             self._start_anew(error)
             return []
         return self._accept(
-            [(Address(root, entry.decode()), before + 1, _field(flat)) for entry, before, flat in claimed]
+            [(Address(root, entry.decode()), count, _field(flat)) for entry, count, flat in claimed]
         )
 
     def _answered(self, root: str, entries: list[str]) -> list[str]:
@@ -257,6 +267,7 @@ class RequestConsumer:
             log.error("request %s was delivered %d times", request.id, deliveries - 1, extra=whose(request))
             reply = InferReply.failure(request.id, request.model, "inference_failed", STOPPED_WORKERS)
             self._send(address, request.tenant, request.reply_to, reply)
+            self._redis.srem(keys.SUSPECTS, keys.suspect(*address))
             return []
         return [Entry(address, request, deliveries)]
 

@@ -19,6 +19,8 @@ GENERATED_FIELD = "generated"
 REQUEST_FIELD = "request"
 TENANT_FIELD = "tenant"
 TOKENS_FIELD = "tokens"
+SUSPECTS = "hmi:infer:suspects"
+"""The entries that a worker computes alone since another one died with them; each as `suspect` names it."""
 REPLIES_PREFIX = "hmi:infer:replies:"
 GENERATED = ":generated"
 """Behind a reply stream: the stream of the tokens that its process waits for."""
@@ -54,6 +56,11 @@ def background(root: str) -> str:
 def is_background(queue: str) -> bool:
     """Whether what lies there can wait."""
     return queue.endswith(BACKGROUND)
+
+
+def suspect(root: str, entry: str) -> str:
+    """An entry of the root's stream among the suspects."""
+    return f"{requests(root)} {entry}"
 
 
 def share(root: str, tenant: str) -> str:

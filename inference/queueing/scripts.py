@@ -181,15 +181,18 @@ end
 return answered
 """
 
-# KEYS: requests of a root, then heartbeats of other consumers. ARGV: group, claiming consumer, most entries
-# to claim, then the names of those others, then the entries the claiming consumer is working on.
+# KEYS: requests of a root, suspects, then heartbeats of other consumers. ARGV: group, claiming consumer, most
+# entries to claim, life of the suspects in s, then the names of those others, then the entries the claiming
+# consumer is working on.
 # Claims what consumers without a heartbeat left behind, and what was delivered to the claiming consumer in a
 # response that a broken connection swallowed. Consumers without heartbeat and entries are removed.
-# Returns {entry, deliveries before this one, fields} for each.
+# Each entry is a suspect from now on: the claiming consumer computes it alone. Only the deliveries of one that
+# was a suspect before rise with each death; others were neighbors at the most, and have two.
+# Returns {entry, deliveries with this one, fields} for each.
 CLAIM = """
 local stream, group, me, most = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local heartbeats, held, working = {}, {}, 0
-for i = 2, #KEYS do heartbeats[ARGV[i + 2]] = KEYS[i] end
+for i = 3, #KEYS do heartbeats[ARGV[i + 2]] = KEYS[i] end
 for i = #KEYS + 3, #ARGV do
   held[ARGV[i]] = true
   working = working + 1
@@ -200,8 +203,11 @@ local function claim_from(name, skip)
   for _, entry in ipairs(redis.call('XPENDING', stream, group, '-', '+', most + skip, name)) do
     if #claimed >= most then return end
     if name ~= me or not held[entry[1]] then
-      local got = redis.call('XCLAIM', stream, group, me, 0, entry[1])
-      if got[1] then claimed[#claimed + 1] = {entry[1], entry[4], got[1][2]} end
+      local count, suspect = math.max(entry[4], 2), stream .. ' ' .. entry[1]
+      if redis.call('SADD', KEYS[2], suspect) == 0 then count = entry[4] + 1 end
+      redis.call('EXPIRE', KEYS[2], ARGV[4])
+      local got = redis.call('XCLAIM', stream, group, me, 0, entry[1], 'RETRYCOUNT', count)
+      if got[1] then claimed[#claimed + 1] = {entry[1], count, got[1][2]} end
       held[entry[1]] = true
     end
   end

@@ -44,10 +44,12 @@ class EngineLoop:
         *,
         limits: BatchLimits,
         timing: LoopTiming,
+        alone: "threading.Lock | None" = None,
         misses: MissCounter | None = None,
         metrics: WorkerMetrics | None = None,
         clock: Clock = Clock(),  # noqa: B008 - it has no state
     ) -> None:
+        """``alone``: held by the loop of the process that computes a suspect."""
         self.iterations = 0
         self.paused = threading.Event()
         self._receiving = True
@@ -57,6 +59,7 @@ class EngineLoop:
         self._catalogue = catalogue
         self._limits, self._timing = limits, timing
         self._clock = clock
+        self._alone = alone or threading.Lock()
         self._backlog, self._background, self._when_idle = (
             Backlog(FairShares(lambda tenant: catalogue.manifest.weight(tenant))) for _ in range(3)
         )
@@ -154,8 +157,14 @@ class EngineLoop:
         worker, it must not take others with it. The background's turn comes only when no other row waits.
         Where there was one, the next turn looks for more; else what is late for roots that nobody may serve
         any more gets its answer."""
-        if self._clock.monotonic() < self._next_claim[backlog]:
+        if self._clock.monotonic() < self._next_claim[backlog] or not self._alone.acquire(blocking=False):
             return
+        try:
+            self._claim_and_serve(backlog)
+        finally:
+            self._alone.release()
+
+    def _claim_and_serve(self, backlog: Backlog) -> None:
         background = backlog is self._background
         entries = self._consumer.claim_abandoned(1, background=background)
         if not entries:
@@ -175,6 +184,7 @@ class EngineLoop:
         self._admit(entry, alone)
         while self._runner.run_alone(alone):
             self.iterations += 1
+        self._consumer.clear(entry)
 
     def _receive(self, idle_s: float) -> None:
         """Fill the window: wait for the first request as long as one may be idle.
@@ -220,12 +230,17 @@ class EngineLoop:
         """Try again what named a model before its revision was there."""
         entries, self._unpublished = self._unpublished, []
         for entry in entries:
-            if entry.deliveries > 1 and entry.is_background and self._runner.others_wait:
-                self._unpublished.append(entry)
-            elif entry.deliveries > 1:
-                self._serve_alone(entry)
-            else:
+            if not entry.is_suspect:
                 self._admit(entry, self._backlog_for(entry))
+            elif entry.is_background and self._runner.others_wait:
+                self._unpublished.append(entry)
+            elif self._alone.acquire(blocking=False):
+                try:
+                    self._serve_alone(entry)
+                finally:
+                    self._alone.release()
+            else:
+                self._unpublished.append(entry)
 
     def _admit(self, entry: Entry, backlog: Backlog) -> None:
         admitted = admit(entry, self._catalogue, self._clock.time())

@@ -29,16 +29,20 @@ log = logging.getLogger(__name__)
 
 BACKGROUND_COMPLETIONS: Final = 8
 """So many completions of the background are under way at most."""
+SUSPECT_TOKENS: Final = 8
+"""A suspect that is computed alone beyond the token where its worker died is cleared with the last of these."""
 
 
 @dataclass(slots=True, eq=False)
 class _Completion:
     """A request under way: tokens that are not sent yet, and the reply once there is one. number_format: of
-    its root, "" once a token names it. compute_s: its share of the steps."""
+    its root, "" once a token names it. alone: so many tokens more are computed alone, for it is a suspect.
+    compute_s: its share of the steps."""
 
     entry: Entry
     engine: GenerationEngine
     number_format: str
+    alone: int = 0
     tokens: list[GeneratedToken] = field(default_factory=list)
     reply: InferReply | None = None
     first_step_at: float | None = None
@@ -70,15 +74,19 @@ class GenerationLoop:
         catalogue: DecoderCatalogue,
         *,
         timing: LoopTiming,
+        alone: "threading.Lock | None" = None,
         metrics: WorkerMetrics | None = None,
         clock: Clock = Clock(),  # noqa: B008 - it has no state
     ) -> None:
-        """``redis`` reads the tokens of completions that another worker began."""
+        """``redis`` reads the tokens of completions that another worker began. ``alone``: held by the loop of
+        the process that computes a suspect."""
         self.iterations = 0
         self.last_error = ""
         self.paused = threading.Event()
         self._consumer, self._redis, self._catalogue = consumer, redis, catalogue
         self._timing, self._metrics, self._clock = timing, metrics, clock
+        self._alone = alone or threading.Lock()
+        self._suspect: _Completion | None = None
         self._open: dict[str, _Completion] = {}
         self._unpublished: list[Entry] = []
         self._refused: list[tuple[Entry, InferReply]] = []
@@ -110,36 +118,84 @@ class GenerationLoop:
                 time.sleep(self._timing.lost_wait_s)
 
     def step(self, *, taking: bool = True) -> bool:
-        """Receive, compute one step of each root, send its tokens. False when there was nothing to do. Raises
-        redis errors with nothing forgotten."""
+        """Receive, compute one step of each root, send its tokens; of a suspect alone, as long as there is
+        one. False when there was nothing to do. Raises redis errors with nothing forgotten."""
         self.iterations += 1
         self._taking = taking
         self._catalogue.keep_up()
         self._send()
+        if self._suspect is None:
+            self._receive(taking=taking)
+        self._drop_cancelled()
+        if self._suspect is not None:
+            self._compute(self._suspect.engine, only=self._suspect.entry.request.id)
+        else:
+            for root in self._catalogue.working():
+                if not root.engine.is_idle:
+                    self._compute(root.engine)
+                else:
+                    root.engine.check_integrity()
+        self._send()
+        self._clear_suspect()
+        return bool(self._open)
+
+    def _receive(self, *, taking: bool) -> None:
+        """Admit what has come: one that another worker left behind, or new ones."""
         entries, self._unpublished = self._unpublished, []
         if taking:
             self._consumer.follow(self._catalogue.roots)
-            entries += self._claimed() + self._received()
+            self._claim(background=False)
+        if taking and self._suspect is None:
+            entries += self._received()
             entries += [] if entries else self._received_background()
         for entry in entries:
-            self._admit(entry)
-        self._drop_cancelled()
-        for root in self._catalogue.working():
-            if not root.engine.is_idle:
-                self._compute(root.engine)
+            if not entry.is_suspect:
+                self._admit(entry)
+            elif self._alone.acquire(blocking=False):
+                self._admit_alone(entry)
             else:
-                root.engine.check_integrity()
-        self._send()
-        return bool(self._open)
+                self._unpublished.append(entry)
 
-    def _claimed(self, *, background: bool = False) -> list[Entry]:
-        """A request that another worker left behind, of the background or the others."""
-        if self._clock.monotonic() < self._next_claim[background]:
-            return []
-        entries = self._consumer.claim_abandoned(1, background=background)
+    def _claim(self, *, background: bool) -> bool:
+        """Admit a request that another worker left behind, of the background or the others. Returns whether
+        there was one."""
+        if self._clock.monotonic() < self._next_claim[background] or not self._alone.acquire(blocking=False):
+            return False
+        entries: list[Entry] = []
+        try:
+            entries = self._consumer.claim_abandoned(1, background=background)
+        finally:
+            if not entries:
+                self._alone.release()
         if not entries:
             self._next_claim[background] = self._clock.monotonic() + self._timing.claim_every_s
-        return entries
+        for entry in entries:
+            own = whose(entry.request)
+            log.warning("request %s is delivered for the %d. time", entry.request.id, entry.deliveries, extra=own)
+            self._admit_alone(entry)
+        return bool(entries)
+
+    def _admit_alone(self, entry: Entry) -> None:
+        """Admit a suspect, which is computed alone until it is cleared: if it killed a worker, it must not
+        take others with it."""
+        self._admit(entry)
+        self._suspect = self._open.get(entry.request.id)
+        if self._suspect is None:
+            self._release(entry)
+
+    def _clear_suspect(self) -> None:
+        """Compute the suspect beside others from now on, if it has ended or gone on for long enough."""
+        suspect = self._suspect
+        if suspect is not None and (suspect.alone <= 0 or suspect.entry.request.id not in self._open):
+            self._release(suspect.entry)
+
+    def _release(self, entry: Entry) -> None:
+        """Clear a suspect. Others, also of the other loop, have their turn before the next one."""
+        self._suspect = None
+        self._alone.release()
+        after = self._clock.monotonic() + 2 * self._timing.idle_wait_s
+        self._next_claim = {queue: max(after, at) for queue, at in self._next_claim.items()}
+        self._consumer.clear(entry)
 
     def _received(self) -> list[Entry]:
         """New requests; waits for the first one if there is nothing to compute."""
@@ -148,12 +204,12 @@ class GenerationLoop:
         return self._consumer.read(room, int(wait_s * 1000)) if room > 0 else []
 
     def _received_background(self) -> list[Entry]:
-        """A request of each root's background, or one that another worker left behind. Those that were begun
-        go on beside others that come later."""
+        """A request of each root's background, unless another worker left one behind, which is admitted.
+        Those that were begun go on beside others that come later."""
         under_way = [completion.entry for completion in self._open.values()]
         if len(under_way) >= BACKGROUND_COMPLETIONS or not all(entry.is_background for entry in under_way):
             return []
-        return self._claimed(background=True) or self._consumer.read_background()
+        return [] if self._claim(background=True) else self._consumer.read_background()
 
     def _admit(self, entry: Entry) -> None:
         """Hand the request to its engine, or refuse it."""
@@ -177,7 +233,7 @@ class GenerationLoop:
             raise HplmError("inference_failed", f"{model} generates: it has no other outputs")
         prompt = tuple(np.frombuffer(request.sequences[0].ids, "<i4").tolist())
         # Another worker may have died after some tokens.
-        sent = tokens_sent(self._redis, request.id) if entry.deliveries > 1 else ()
+        sent = tokens_sent(self._redis, request.id) if entry.is_suspect else ()
         root.engine.add(
             GenerationRequest(
                 id=request.id,
@@ -188,7 +244,9 @@ class GenerationLoop:
                 deadline=request.deadline,
             )
         )
-        self._open[request.id] = _Completion(entry, root.engine, root.number_format)
+        self._open[request.id] = _Completion(
+            entry, root.engine, root.number_format, alone=SUSPECT_TOKENS * entry.is_suspect
+        )
 
     def _refuse(self, entry: Entry, reply: InferReply) -> None:
         self._note(entry, reply)
@@ -204,10 +262,10 @@ class GenerationLoop:
             if completion.entry.address in answered:
                 completion.engine.cancel(completion.entry.request.id)
 
-    def _compute(self, engine: GenerationEngine) -> None:
-        """One step, shared equally by the requests that it has tokens of."""
+    def _compute(self, engine: GenerationEngine, *, only: str = "") -> None:
+        """One step, of ``only`` one request or of all, shared equally by those that it has tokens of."""
         begun, started = self._clock.time(), self._clock.monotonic()
-        events = engine.step()
+        events = engine.step(only)
         took = self._clock.monotonic() - started
         if self._metrics is not None:
             self._metrics.step_computed(seconds=took)
@@ -218,6 +276,7 @@ class GenerationLoop:
                 continue  # claimed by another worker meanwhile
             completion.compute_s += share
             completion.first_step_at = completion.first_step_at or begun
+            completion.alone -= 1
             self._take(completion, event)
 
     def _take(self, completion: _Completion, event: TokenEvent) -> None:

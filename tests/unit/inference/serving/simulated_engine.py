@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from queue import Empty, SimpleQueue
-from threading import Event
+from threading import Event, Lock
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
@@ -207,6 +207,9 @@ class SimulatedQueue:
     def claim_abandoned(self, most: int = 1, *, background: bool = False) -> list[Entry]:
         return self._take(self._abandoned[background], most)
 
+    def clear(self, entry: Entry) -> None:
+        pass
+
     def overdue_elsewhere(self, now: float) -> list[Entry]:
         return []
 
@@ -276,11 +279,13 @@ class Simulation:
         self.queue = SimulatedQueue(self.clock)
         self.catalogue = SimulatedCatalogue(self.engine, self.weights)
         self._numbers = count()
+        self.alone = Lock()
         self.loop = EngineLoop(
             cast("RequestConsumer", self.queue),
             cast("Catalogue", self.catalogue),
             limits=BatchLimits(rows=self.rows),
             timing=LoopTiming(backlog_rows=self.backlog_rows),
+            alone=self.alone,
             clock=self.clock,
         )
 

@@ -154,6 +154,19 @@ def test_what_is_late_is_answered_when_a_batch_is_chosen_and_is_not_computed() -
     assert 0.03 <= waited < 0.03 + 2 * simulation.took.of(100)
 
 
+def test_what_a_worker_left_behind_waits_while_the_other_loop_computes_a_suspect() -> None:
+    simulation = Simulation()
+    left = simulation.ask("first", 0.0, abandoned=True)
+    new = simulation.ask("second", 0.0)
+    with simulation.alone:
+        for _ in range(10):
+            simulation.loop.step()
+        assert [*simulation.queue.replies] == [new]
+    simulation.run()
+    assert [*simulation.queue.replies] == [new, left]
+    assert not simulation.alone.locked()
+
+
 def test_the_background_waits_for_all_others() -> None:
     simulation = Simulation()
     for _ in range(20):
