@@ -3,15 +3,18 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import redis
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, JsonResponse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from hmi_site.launcher.supervisor import recent_restarts
 from inference.queueing.status import WorkerStatus, workers_alive
 from tenants.base.disk_watch import low_disks
 
@@ -20,6 +23,8 @@ log = logging.getLogger(__name__)
 TIMEOUT_S = 2.0
 CACHE_S = 1.0
 """Results are cached, since the endpoint is public."""
+DOWN = "down"
+"""The state of a process that ends again and again (see `Supervisor`)."""
 
 Parts = dict[str, str]
 
@@ -34,11 +39,12 @@ def live(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
 @never_cache
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
-    """200 if the database and Redis respond and an inference worker is ready, else 503. Lists each state, and
-    whether a disk is nearly full."""
+    """200 if the database and Redis respond and an inference worker is ready, else 503. Lists each state, the
+    other processes that are down, and whether a disk is nearly full: these do not change the status code."""
     parts = _readiness.parts()
-    good = _is_good(parts)
-    return JsonResponse({"status": "ready" if good else "not ready", **parts}, status=200 if good else 503)
+    good, degraded = _is_good(parts), DOWN in parts.values()
+    status = ("degraded" if degraded else "ready") if good else "not ready"
+    return JsonResponse({"status": status, **parts}, status=200 if good else 503)
 
 
 @never_cache
@@ -86,17 +92,18 @@ _readiness = Readiness()
 
 
 def _parts() -> Parts:
-    return {
-        "database": _state(_database),
-        "redis": _state(_redis),
-        "inference_worker": _state(_worker),
-        "disk": "nearly full" if low_disks() else "ok",
-    }
+    parts = {name: _state(probe) for name, probe in _NEEDED.items()}
+    parts["disk"] = "nearly full" if low_disks() else "ok"
+    for restart in recent_restarts(settings.HMI_RUNTIME_DIR, timezone.now()):
+        name = restart.name.lower().replace(" ", "_")
+        if restart.is_down and parts.get(name) != "ok":
+            log.error("%s is down; the last time it %s", restart.name, restart.reason)
+            parts[name] = DOWN
+    return parts
 
 
 def _is_good(parts: Parts) -> bool:
-    """Whether the site can answer. It can while a disk is nearly full."""
-    return all(state == "ok" for name, state in parts.items() if name != "disk")
+    return all(parts[name] == "ok" for name in _NEEDED)
 
 
 def _database() -> bool:
@@ -112,6 +119,13 @@ def _redis() -> bool:
 
 def _worker() -> bool:
     return bool(ready_workers())
+
+
+_NEEDED: Final[Mapping[str, Callable[[], bool]]] = {
+    "database": _database,
+    "redis": _redis,
+    "inference_worker": _worker,
+}
 
 
 def _state(probe: Callable[[], bool]) -> str:

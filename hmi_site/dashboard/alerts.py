@@ -113,4 +113,6 @@ def restart_alerts(restarts: Iterable[Restart]) -> Iterator[Alert]:
         last = timezone.localtime(datetime.fromisoformat(restart.last_at))
         name = restart.name[0].upper() + restart.name[1:]
         text = f"{name}: restarted {times}; at {last:%H:%M} it {restart.reason}."
-        yield Alert(text, "warning", reverse("admin:serving-workers"))
+        if restart.is_down:
+            text = f"{name} is down. {text}"
+        yield Alert(text, "danger" if restart.is_down else "warning", reverse("admin:serving-workers"))

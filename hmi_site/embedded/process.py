@@ -61,9 +61,14 @@ class Child:
             )
 
     def rotate_log(self) -> None:
-        """Copy a large log to `.1` and truncate it. The writer appends, so it continues in the empty file."""
+        """Copy a large log to `.1` and truncate it. The writer appends, so it continues in the empty file. If
+        the disk is full, there is no copy."""
         if self.log.exists() and self.log.stat().st_size > MAX_LOG_BYTES:
-            shutil.copyfile(self.log, self.log.with_name(f"{self.log.name}.1"))
+            copy = self.log.with_name(f"{self.log.name}.1")
+            try:
+                shutil.copyfile(self.log, copy)
+            except OSError:
+                copy.unlink(missing_ok=True)
             os.truncate(self.log, 0)
 
     @property

@@ -48,7 +48,7 @@ class Stack:
 
     The stages: PostgreSQL; Valkey; the inference worker, Celery workers and beat; the web server. Leaving the
     block stops them in reverse order. If a child exits before all are ready, ChildError has its name and the
-    end of its log. Later exits lead to restarts (see `Supervisor`); too many raise ChildError.
+    end of its log. Later exits lead to restarts, however many (see `Supervisor`).
     Ctrl-C and SIGTERM leave the block without an error. Use a Stack once, in the main thread.
     """
 
@@ -108,7 +108,7 @@ class Stack:
         return {socket for socket in self._sockets if not socket.exists()}
 
     def _check_failure(self) -> None:
-        """Raise the error for which the supervisor gave up."""
+        """Raise the error that ended the supervisor."""
         if self._supervisor is not None and self._supervisor.failure is not None:
             raise self._supervisor.failure
 

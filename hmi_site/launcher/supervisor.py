@@ -1,15 +1,18 @@
 """Restarts processes that exit, with increasing delays."""
 
+import contextlib
 import json
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from hmi_site.embedded.process import Child, ChildError, describe_exit
 
@@ -21,9 +24,11 @@ POLL_S = 0.2
 READY_TIMEOUT_S = 300.0
 RESTART_DELAY_S = 1.0
 """The delay of the second restart; it doubles with each further one. The first is immediate."""
+MAX_RESTART_DELAY_S = 30.0
 MAX_EXITS = 5
 EXIT_WINDOW_S = 60.0
-"""If a process exits MAX_EXITS times within this time, the supervisor gives up."""
+"""A process that exits MAX_EXITS times within this time, or is not ready in time, is down until it has run for
+as long."""
 
 
 class Service:
@@ -33,6 +38,7 @@ class Service:
         self._create_child = create_child
         self.child, self.ready = create_child()
         self.exits: list[float] = []
+        self.is_down = False
         self.restart_at: float | None = None
         self.starting_since: float | None = None
 
@@ -52,9 +58,10 @@ class Service:
 
 
 class Supervisor:
-    """Restarts services that exit: at once, then after 1, 2 and 4 seconds. Gives up after MAX_EXITS.
+    """Restarts services that exit: at once, then after 1, 2, 4 and more seconds. It never gives up: the others
+    go on, and whoever asks is told which is down.
 
-    `start` runs it in a thread. When it gives up, it sets `failure` and calls `on_failure`. `stop` ends the
+    `start` runs it in a thread. If that fails, it sets `failure` and calls `on_failure`. `stop` ends the
     restarts. Call `join` after all children have exited: the kernel kills the children of a thread that ends.
     """
 
@@ -100,7 +107,7 @@ class Supervisor:
             self._thread.join()
 
     def check_services(self) -> None:
-        """Check every service once. Raises ChildError for one that exited too often."""
+        """Check every service once."""
         for service in self._services:
             self._check(service)
 
@@ -127,7 +134,9 @@ class Supervisor:
                 )
                 service.starting_since = None
             elif now - service.starting_since > READY_TIMEOUT_S:
-                self._handle_exit(service, f"was not ready within {READY_TIMEOUT_S:.0f} s")
+                self._handle_exit(service, f"was not ready within {READY_TIMEOUT_S:.0f} s", is_down=True)
+        elif service.is_down and now - service.exits[-1] > EXIT_WINDOW_S:
+            self._note_recovery(service)
 
     def _start(self, service: Service) -> None:
         service.restart_at, service.starting_since = None, self._clock()
@@ -139,28 +148,35 @@ class Supervisor:
         except (ChildError, OSError) as error:
             self._handle_exit(service, f"could not be started: {error}")
 
-    def _handle_exit(self, service: Service, reason: str) -> None:
+    def _handle_exit(self, service: Service, reason: str, *, is_down: bool = False) -> None:
         """Kill the rest of its process group, which may hold its port or files, and schedule the restart."""
-        service.child.kill_group()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the kernel keeps it: it may hold nothing
+            service.child.kill_group()
         now = self._clock()
         service.exits = [*(at for at in service.exits if now - at < EXIT_WINDOW_S), now]
         count = len(service.exits)
-        if count >= MAX_EXITS:
-            raise ChildError(
-                f"{service.name} has ended {count} times within a minute; the last time it {reason}.\n"
-                f"{service.child.log_tail()}"
-            )
-        wait_s = 0.0 if count == 1 else RESTART_DELAY_S * 2 ** (count - 2)
+        wait_s = 0.0 if count == 1 else min(RESTART_DELAY_S * 2 ** (count - 2), MAX_RESTART_DELAY_S)
         service.restart_at, service.starting_since = now + wait_s, None
-        self._record.add(service.name, reason)
+        is_news = (is_down or count >= MAX_EXITS) and not service.is_down
+        service.is_down = service.is_down or is_news
+        self._record.add(service.name, reason, is_down=service.is_down)
         when = f"in {wait_s:g} s" if wait_s else "now"
         self._print(f"[yellow]![/yellow] {_capitalized(service)} {reason}; it is restarted {when}.")
+        if is_news:
+            self._print(f"[red]✗[/red] {_capitalized(service)} is down; the other processes go on.")
+            self._print(escape(service.child.log_tail()))
+
+    def _note_recovery(self, service: Service) -> None:
+        service.is_down = False
+        self._record.set_up(service.name)
+        self._print(f"[green]✓[/green] {_capitalized(service)} is no longer down.")
 
     def _start_s(self, service: Service) -> float:
         return self._clock() - (service.starting_since or 0.0)
 
     def _print(self, text: str) -> None:
-        self._console.print(f"  {datetime.now().astimezone():%H:%M:%S} {text}", highlight=False)
+        with contextlib.suppress(OSError):  # the disk that the output goes to may be full
+            self._console.print(f"  {datetime.now().astimezone():%H:%M:%S} {text}", highlight=False)
 
 
 def wake_main_thread() -> None:
@@ -176,12 +192,14 @@ def _capitalized(service: Service) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The restarts of a process since the product was started, with time and reason of the last exit."""
+    """The restarts of a process since the product was started, with time and reason of the last exit.
+    is_down: it ends again and again."""
 
     name: str
     count: int
     last_at: str
     reason: str
+    is_down: bool = False
 
 
 class RestartRecord:
@@ -192,10 +210,19 @@ class RestartRecord:
         self._clock = clock
         self._restarts: dict[str, Restart] = {}
 
-    def add(self, name: str, reason: str) -> None:
-        """Count a restart and write the file. A full disk does not stop the restart."""
+    def add(self, name: str, reason: str, *, is_down: bool = False) -> None:
+        """Count a restart and write the file."""
         count = self._restarts[name].count + 1 if name in self._restarts else 1
-        self._restarts[name] = Restart(name, count, self._clock().isoformat(), reason)
+        self._restarts[name] = Restart(name, count, self._clock().isoformat(), reason, is_down)
+        self._write()
+
+    def set_up(self, name: str) -> None:
+        """The process is no longer down."""
+        self._restarts[name] = replace(self._restarts[name], is_down=False)
+        self._write()
+
+    def _write(self) -> None:
+        """Write the file. A full disk does not stop a restart."""
         partial = self._file.with_suffix(".partial")
         try:
             partial.write_text(
@@ -207,11 +234,14 @@ class RestartRecord:
 
 
 def recent_restarts(folder: Path, now: datetime) -> list[Restart]:
-    """The restarts of the last day, newest first. Empty if there is no file."""
+    """The restarts of the last day and those of processes that are down, newest first. Empty if there is no
+    file."""
     try:
         saved = json.loads((folder / RESTARTS_FILE).read_text(encoding="utf-8"))
         restarts = [Restart(**each) for each in saved]
-        recent = [each for each in restarts if now - datetime.fromisoformat(each.last_at) < RECENT]
+        recent = [
+            each for each in restarts if each.is_down or now - datetime.fromisoformat(each.last_at) < RECENT
+        ]
     except (OSError, ValueError, TypeError):
         return []
     return sorted(recent, key=lambda restart: restart.last_at, reverse=True)

@@ -195,6 +195,8 @@ def test_the_dashboard_tells_which_processes_were_started_again(
         text = read(staff, address)
         assert re.search(r"Inference worker: restarted once; at [0-9:]+ it was ended by SIGKILL\.", text)
         assert re.search(r"Web: restarted 2 times; at \d\d:\d\d it ended with exit code 1\.", text)
+    record.add("web", "ended with exit code 1", is_down=True)
+    assert "Web is down. Web: restarted 3 times" in read(staff, "/admin/")
 
 
 def test_the_dashboard_draws_two_weeks_and_tells_what_lies_on_disk(

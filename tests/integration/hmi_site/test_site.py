@@ -5,6 +5,7 @@ import json
 import shutil
 import zlib
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 import redis
@@ -15,6 +16,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from hmi_site import health
 from hmi_site.dashboard.alerts import low_disk_alerts
 from hmi_site.metrics.platform import PlatformCollector
+from hmi_site.launcher.supervisor import RESTARTS_FILE, RestartRecord
 from inference.queueing import keys
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import WorkerStatus
@@ -79,6 +81,30 @@ def test_the_site_is_ready_when_a_worker_is(
 ) -> None:
     announce_worker(redis_client, state=state)
     assert client.get("/health/ready").status_code == status
+
+
+def test_a_process_that_ends_again_and_again_is_named(
+    client: Client, redis_client: redis.Redis, settings: Settings, tmp_path: Path
+) -> None:
+    settings.HMI_RUNTIME_DIR = tmp_path
+    record = RestartRecord(tmp_path / RESTARTS_FILE)
+    record.add("training worker", "ended with exit code 1", is_down=True)
+    record.add("inference worker", "was ended by SIGKILL", is_down=True)
+    answer = client.get("/health/ready")
+    assert (answer.status_code, answer.json()["inference_worker"]) == (503, "down")
+    announce_worker(redis_client, state="ready")
+    health._readiness = health.Readiness()
+    answer = client.get("/health/ready")
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {
+            "status": "degraded",
+            "database": "ok",
+            "redis": "ok",
+            "inference_worker": "ok",
+            "training_worker": "down",
+        },
+    )
 
 
 def test_whoever_asks_again_within_a_second_is_told_what_was_found_before(

@@ -221,15 +221,19 @@ def test_a_request_made_while_the_web_server_is_away_waits_for_the_next(asked: A
     asked.wait_until_up("web", before + 1)
 
 
-def test_one_that_cannot_be_started_again_ends_the_product_and_is_named(asked: Asked) -> None:
-    """The last test here: the site has ended then."""
+def test_one_that_cannot_be_started_again_is_named_while_the_others_go_on(asked: Asked) -> None:
     site = asked.site
-    processes = site.processes()
-    (site.home / "postgres" / "postgresql.auto.conf").write_text("no setting at all\n")
+    before = site.child(WORDS["Valkey"]).pid
+    times = site.output.count("PostgreSQL: ready again")
+    setting = site.home / "postgres" / "postgresql.auto.conf"
+    setting.write_text("no setting at all\n")
     site.child(WORDS["PostgreSQL"]).kill()
-    assert site.exit_code() == 1
-    assert "PostgreSQL has ended" in site.output
+    wait_until(lambda: "PostgreSQL is down" in site.output, within_s=BACK_WITHIN_S)
     assert "no setting at all" in site.output or "postgresql.auto.conf" in site.output
-    assert "Traceback" not in site.output
-    assert all_gone(processes) == []
-    assert not runtime_dir(site.home).exists()
+    told = site.get("/health/ready")
+    assert (told.status_code, told.json()["postgresql"]) == (503, "down")
+    assert site.child(WORDS["Valkey"]).pid == before
+    setting.write_text("")
+    asked.wait_until_up("PostgreSQL", times + 1)
+    wait_until(lambda: site.get("/health/ready").status_code == 200, within_s=BACK_WITHIN_S)
+    assert asked.ask().status_code == 200
