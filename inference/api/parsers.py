@@ -2,14 +2,16 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from math import isinf
 from typing import IO, Any, Final, NoReturn
 
 from django.conf import settings
 from rest_framework.parsers import BaseParser
 
 from inference.api.large_bodies import hold
-from inference.api.validation import check_body_size
+from inference.api.validation import check_body_size, invalid
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.unique_keys import DuplicateKeyError, unique_keys
 from tenants.base.upload_concurrency import release_database
@@ -18,6 +20,10 @@ DEEPEST: Final = 64
 """How many lists and objects may stand in each other."""
 MOST_VALUES: Final = 100_000
 """Of one body: texts, numbers, lists, objects and so on, at any depth."""
+MIN_INTEGER: Final = -(2**63)
+MAX_INTEGER: Final = 2**63 - 1
+"""Of whole numbers, as the database and the messages to workers hold them."""
+OUT_OF_RANGE: Final = "This number is too large. Whole numbers are from -2^63 to 2^63 - 1."
 _PIECE_BYTES: Final = 64 * 1024
 
 
@@ -25,14 +31,32 @@ def _refuse_constant(name: str) -> NoReturn:
     raise HmiError(ErrorCode.INVALID_JSON, f"The body is not valid JSON: {name} is not a JSON number.")
 
 
-def _parse_int(digits: str) -> int:
-    """As `int`. The decoder calls it in Python, between which other threads run: of a body of long numbers it
-    would keep them waiting for a second."""
-    return int(digits)
+class _OutOfRangeError(ValueError):
+    """A number that no field takes."""
+
+
+def _is_out_of_range(number: object) -> bool:
+    if isinstance(number, float):
+        return isinf(number)
+    return isinstance(number, int) and not MIN_INTEGER <= number <= MAX_INTEGER
+
+
+def _in_range(parse: Callable[[str], int | float]) -> Callable[[str], int | float]:
+    """For the decoder, which calls it in Python: between the numbers other threads run."""
+
+    def parse_in_range(digits: str) -> int | float:
+        if _is_out_of_range(number := parse(digits)):
+            raise _OutOfRangeError
+        return number
+
+    return parse_in_range
 
 
 _DECODER: Final = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_int=_parse_int, object_pairs_hook=unique_keys
+    parse_constant=_refuse_constant,
+    object_pairs_hook=unique_keys,
+    parse_int=_in_range(int),
+    parse_float=_in_range(float),
 )
 
 
@@ -49,7 +73,7 @@ def read_json(stream: IO[bytes], *, most_bytes: int | None = None) -> object:
 
 def parse_json(raw: bytes) -> object:
     """The value that `raw` spells, or `invalid_encoding` or `invalid_json` saying where it breaks. Raises
-    `body_too_large` for more than `MOST_VALUES` values before it makes them: each takes up to a hundred times
+    `invalid_field` for a number beyond 64 bits, and `body_too_large` for more than `MOST_VALUES` values before it makes them: each takes up to a hundred times
     the memory of the two or three bytes that spell it."""
     _check_values(raw)
     try:
@@ -63,6 +87,8 @@ def parse_json(raw: bytes) -> object:
         message = f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
         details = {"line": error.lineno, "column": error.colno}
         raise HmiError(ErrorCode.INVALID_JSON, message, details=details) from None
+    except _OutOfRangeError:
+        raise _out_of_range(text) from None
     except DuplicateKeyError as error:
         message = f"The key {error.key!a} occurs twice in one object."
         raise HmiError(ErrorCode.INVALID_JSON, message) from None
@@ -74,6 +100,19 @@ def parse_json(raw: bytes) -> object:
     if raw.count(b"[") + raw.count(b"{") > DEEPEST and _is_deep(value):
         raise _too_deep()
     return value
+
+
+def _out_of_range(text: str) -> HmiError:
+    """The error of a JSON text with a number out of range. ``param`` is the path of the first one."""
+    with suppress(ValueError, RecursionError):  # what else is wrong with it is not told
+        stack: list[tuple[str, object]] = [("", json.loads(text))]
+        while stack:
+            path, value = stack.pop()
+            if _is_out_of_range(value):
+                return invalid(path or None, OUT_OF_RANGE)
+            inner = value.items() if isinstance(value, dict) else enumerate(_within(value))
+            stack += [(f"{path}.{key}" if path else str(key), each) for key, each in inner]
+    return invalid(None, OUT_OF_RANGE)
 
 
 def _check_values(raw: bytes) -> None:

@@ -1,5 +1,6 @@
 """Sends the inputs of a batch to the inference workers, in the background, and retries until they reply."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -7,7 +8,7 @@ from typing import Any, Final
 from inference.api.answer_counts import count_answers
 from inference.api.infer import failure_of, results_of
 from inference.api.prepared_request import encode, token_sequences
-from inference.batches.background_calls import BackgroundCalls
+from inference.batches.background_calls import BackgroundCalls, InferenceCancelled
 from inference.cascade.answer_plan import AnswerPlan
 from inference.queueing.consumer import STOPPED_WORKERS
 from inference.queueing.messages import InferReply, ModelRef, TokenSequence
@@ -17,16 +18,27 @@ from inference.text.encodings import InferInput
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.services.answer_counts import AnswerCount
 
+log = logging.getLogger(__name__)
+
 REPLY_TIMEOUT_S: Final = 600.0
 """After this time the request is sent again. Live traffic goes first, and may delay a batch for long."""
 MAX_CRASHING_INPUTS: Final = 3
 """After this many inputs have stopped inference workers, the batch is given up."""
-SPLIT_CODES: Final = frozenset({ErrorCode.INFERENCE_FAILED, ErrorCode.TOO_MANY_INPUTS})
+SPLIT_CODES: Final = frozenset({ErrorCode.INFERENCE_FAILED, ErrorCode.TOO_MANY_INPUTS, ErrorCode.INTERNAL})
 """Some of the inputs may do alone."""
 NUMBER_FORMAT: Final = "number_format"
 """The key of a result that names what it was computed in: a batch may outlive the worker that began it."""
 InputResult = dict[str, Any] | HmiError
 """The model's prediction for one input with its NUMBER_FORMAT, or the error that its line gets."""
+
+
+def line_error(error: Exception) -> HmiError:
+    """The error that a line gets for what went wrong with it; an unforeseen one is logged and is its own, not
+    that of the batch."""
+    if isinstance(error, HmiError):
+        return error
+    log.error("a line of a batch failed", exc_info=error)
+    return HmiError(ErrorCode.INTERNAL, "The line could not be processed. Contact an administrator.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +105,10 @@ class BatchInferClient:
     def _infer(self, name: str, inputs: tuple[InferInput, ...]) -> InferenceResults:
         try:
             return self._infer_together(name, inputs)
-        except HmiError as failure:
+        except InferenceCancelled:
+            raise
+        except Exception as error:  # noqa: BLE001 - of the inputs at fault alone
+            failure = line_error(error)
             if failure.code is ErrorCode.MODEL_NOT_READY:
                 raise
             if failure.message == STOPPED_WORKERS:

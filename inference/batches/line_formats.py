@@ -7,16 +7,17 @@ endpoint, which parses their bodies.
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from inference.api.errors import rendered
+from inference.api.parsers import parse_json
 from inference.api.validation import invalid
 from inference.batches.endpoints import Endpoint, parse_input
-from inference.batches.inference_client import NUMBER_FORMAT, InputResult
+from inference.batches.inference_client import NUMBER_FORMAT, InputResult, line_error
 from inference.batches.jsonl import ERRORS, MAX_LINE_BYTES, RESULTS, InputLine, ParsedLine
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.resolution import ResolvedModel
@@ -51,8 +52,9 @@ class InputLineFormat:
             if isinstance(value, dict) and "id" in value:
                 parsed = replace(parsed, custom_id=_check_id(value.pop("id"), "id"))
             return replace(parsed, inputs=parse_input(value, self._model))
-        except HmiError as error:
-            return replace(parsed, error=_without_index(error))
+        except Exception as error:  # noqa: BLE001 - of this line alone
+            own_id = parsed.custom_id or _sent_id(line, "id")
+            return replace(parsed, custom_id=own_id, error=_without_index(line_error(error)))
 
     def format_results(self, line: ParsedLine, results: Sequence[InputResult]) -> tuple[str, bytes]:
         (result,) = [line.error] if line.error else results
@@ -90,8 +92,9 @@ class RequestLineFormat:
                 )
             inputs, options = self._endpoint.parse_body(body, self._model)
             return replace(parsed, inputs=inputs, options=options)
-        except HmiError as error:
-            return replace(parsed, error=error)
+        except Exception as error:  # noqa: BLE001 - of this line alone
+            own_id = parsed.custom_id or _sent_id(line, "custom_id")
+            return replace(parsed, custom_id=own_id, error=line_error(error))
 
     def format_results(self, line: ParsedLine, results: Sequence[InputResult]) -> tuple[str, bytes]:
         error = line.error or next((one for one in results if isinstance(one, HmiError)), None)
@@ -102,8 +105,8 @@ class RequestLineFormat:
             computed = {NUMBER_FORMAT: ", ".join(sorted(formats))} if formats else {}
             try:
                 body = self._endpoint.response_body(predictions, self._version, line.options)
-            except HmiError as failure:
-                error = failure
+            except Exception as failure:  # noqa: BLE001 - of this line alone
+                error = line_error(failure)
         if error is not None:
             status, body = rendered(error, self._url)
         request_id = uuid.uuid4().hex
@@ -136,10 +139,14 @@ def errors_at_line(line: InputLine) -> Iterator[None]:
         raise
 
 
-class _CustomId(msgspec.Struct):
-    """The id of a request line. Other fields are skipped without being built."""
+class _SentIds(msgspec.Struct):
+    """The ids that a line may have. Other fields are skipped without being built."""
 
-    custom_id: str
+    custom_id: str | None = None
+    id: str | None = None
+
+
+_decode_ids: Final = msgspec.json.Decoder(_SentIds).decode
 
 
 class CustomIds:
@@ -147,7 +154,6 @@ class CustomIds:
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
-        self._decode = msgspec.json.Decoder(_CustomId).decode
 
     def check(self, line: InputLine) -> None:
         """Remember the id of a line. Raises ``invalid_field`` if an earlier line has it.
@@ -155,8 +161,10 @@ class CustomIds:
         Lines without a readable id are skipped. They get an error of their own later.
         """
         try:
-            found = self._decode(line.content or b"").custom_id
+            found = _decode_ids(line.content or b"").custom_id
         except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        if found is None:
             return
         key = hash(found)
         if key in self._seen:
@@ -167,17 +175,16 @@ class CustomIds:
 
 
 def parse_json_line(line: InputLine) -> Any:
-    """The line's JSON value. Raises ``line_too_long``, ``invalid_json``."""
+    """The line's JSON value. Raises ``line_too_long``, and what `parse_json` raises."""
     if line.content is None:
         message = f"The line is longer than {MAX_LINE_BYTES:,} bytes."
         raise HmiError(ErrorCode.LINE_TOO_LONG, message)
     try:
-        return json.loads(line.content)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise HmiError(ErrorCode.INVALID_JSON, f"The line is not JSON: {str(error)[:200]}.") from error
-    except (ValueError, RecursionError) as error:
-        message = "The line is not JSON: it is nested too deeply, or a number in it has thousands of digits."
-        raise HmiError(ErrorCode.INVALID_JSON, message) from error
+        return parse_json(line.content)
+    except HmiError as error:
+        error.message = error.message.replace("The body is not valid JSON", "The line is not JSON", 1)
+        error.message = error.message.replace("The body", "The line", 1)
+        raise
 
 
 def _request_object(value: Any) -> dict[str, Any]:
@@ -191,6 +198,13 @@ def _request_body(request: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(body, dict):
         return body
     raise invalid("body", "The body of a request is an object.")
+
+
+def _sent_id(line: InputLine, name: str) -> str | None:
+    """The id of a line that is wrong otherwise, if it has one."""
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, HmiError):
+        return _check_id(getattr(_decode_ids(line.content or b""), name), name)
+    return None
 
 
 def _check_id(value: Any, param: str) -> str:

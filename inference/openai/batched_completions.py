@@ -11,7 +11,13 @@ from typing import Any, Final
 from inference.api.infer import failure_of
 from inference.batches.background_calls import BackgroundCalls, InferenceCancelled
 from inference.batches.endpoints import BatchClient, model_ref
-from inference.batches.inference_client import MAX_CRASHING_INPUTS, InferenceResults, InputResult
+from inference.batches.inference_client import (
+    MAX_CRASHING_INPUTS,
+    InferenceResults,
+    InputResult,
+    line_error,
+)
+from inference.generation.requests import TokenEvent
 from inference.openai.choices import Choice, Delta
 from inference.openai.completions import ChoiceFormat, Heading, Usage, response_json
 from inference.openai.generation_requests import ChatCall, CompletionCall
@@ -29,6 +35,8 @@ MAX_IN_FLIGHT: Final = 16
 REPLY_TIMEOUT_S: Final = 3600.0
 """After this time a choice is sent again. Live traffic goes first, and may delay a batch for long."""
 POLL_S: Final = 0.5
+SILENCE_S: Final = 10.0
+"""After so long without a token the queue is asked whether it still has the completion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +110,12 @@ class BatchCompletionClient:
         HmiError if no worker can answer, or after MAX_CRASHING_INPUTS that stopped workers."""
         results = InferenceResults([])
         for at, one in enumerate(inputs):
-            results += self._complete(f"{line}-{at}", one)
+            try:
+                results += self._complete(f"{line}-{at}", one)
+            except (HmiError, InferenceCancelled):
+                raise
+            except Exception as error:  # noqa: BLE001 - of this line alone
+                results += InferenceResults([line_error(error)])
         return results
 
     def _complete(self, name: str, one: BatchedCompletion) -> InferenceResults:
@@ -130,29 +143,38 @@ class BatchCompletionClient:
             call=call,
             generate=encoded.sampling[index],
         )
-        choice = encoded.choice(index)
+        choice, busy_ms = encoded.choice(index), 0.0
         try:
             with self._client.completing(request) as feed:
-                return "", self._read(feed, choice)
+                try:
+                    return "", self._read(feed, choice)
+                finally:
+                    busy_ms = feed.busy_ms
         except CompletionLost:
             error = HmiError(ErrorCode.INFERENCE_FAILED, "Tokens of the answer were lost.")
         except HmiError as failure:
             error = failure
-        return error.code.value, _Generated([], choice.tokens, error=error)
+        return error.code.value, _Generated([], choice.tokens, busy_ms, error)
 
     def _read(self, feed: TokenFeed, choice: Choice) -> _Generated:
         """The choice to its end. Raises HmiError, CompletionLost, NoReply, InferenceCancelled."""
         deltas, give_up_at = list[Delta](), time.monotonic() + REPLY_TIMEOUT_S + GRACE_S
+        silent_until = time.monotonic() + SILENCE_S
         while not choice.ended:
             if self._calls.cancelled:
                 raise InferenceCancelled
             if time.monotonic() > give_up_at:
                 raise NoReply(f"no end within {REPLY_TIMEOUT_S:g} s")
-            deltas.append(choice.accept(feed.next(POLL_S)))
+            events = feed.next(POLL_S)
+            if not events and time.monotonic() > silent_until:
+                events = _read_all(feed)
+            if events or time.monotonic() > silent_until:
+                silent_until = time.monotonic() + SILENCE_S
+            deltas.append(choice.accept(events))
         reply = feed.reply  # none, if a stop string ended the choice
         if reply is not None and (failure := failure_of(reply, asked=self._model, sequences=0)) is not None:
             raise failure
-        return _Generated(deltas, choice.tokens, reply.timings_ms.busy if reply else 0.0)
+        return _Generated(deltas, choice.tokens, feed.busy_ms)
 
     def _check_failure(self, failure: HmiError) -> None:
         """Raise the failure if it is of more than this request."""
@@ -181,3 +203,11 @@ def _results(
         answers or AnswerCount(),
         tokens,
     )
+
+
+def _read_all(feed: TokenFeed) -> list[TokenEvent]:
+    """What the queue has of a completion after a silence. Raises NoReply if it has lost it: it is sent again."""
+    try:
+        return feed.read()
+    except CompletionLost as error:
+        raise NoReply("the queue has lost the completion") from error

@@ -4,11 +4,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Final
 
 from django.db import InterfaceError, OperationalError
+from redis.exceptions import RedisError
 
 from inference.api.admission import AdmissionRequest, Gateway, admit, gateway, reaching_the_queue
 from inference.api.infer import failure_of, is_free, is_of_today
@@ -34,7 +35,8 @@ OK: Final = "ok"
 CHARGE_EVERY: Final = 16
 """Generated tokens are charged in portions of so many."""
 CHECK_CALLER_EVERY_S: Final = 2.0
-"""Whoever sent the request may be refused before it has ended, and then ends it."""
+"""Whoever sent the request may be refused before it has ended, and then ends it. If no token came since, the
+queue is asked whether it still has the completion."""
 
 
 class CompletionRun:
@@ -162,13 +164,24 @@ class CompletionRun:
             raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message)
         return [delta for index, item in arrived if (delta := self._accept(index, item))]
 
-    def _accept(self, index: int, item: GeneratedToken | InferReply) -> Delta:
+    def read(self) -> list[Delta]:
+        """What the choices have by now, after a silence, as deltas that are not empty. Raises HmiError if the
+        server has lost one. Asks Valkey: not for an event loop."""
+        with suppress(RedisError):  # it may be back before the deadline
+            return [delta for index in range(len(self._choices)) if (delta := self._accept(index))]
+        return []
+
+    def _accept(self, index: int, item: GeneratedToken | InferReply | None = None) -> Delta:
+        """What came of a choice; without ``item``, all that there is."""
         choice, reader = self._choices[index], self._readers[index]
         if choice.ended:
             return Delta(index)
         try:
-            with reaching_the_queue():
-                events = reader.accept(item)
+            if item is None:
+                events = reader.read()
+            else:
+                with reaching_the_queue():
+                    events = reader.accept(item)
         except CompletionLost as error:
             message = "Tokens of the answer were lost. Send the request again."
             raise HmiError(ErrorCode.INFERENCE_FAILED, message) from error
@@ -224,7 +237,6 @@ class CompletionRun:
         """Count what an accepted request took, and log how it ended. One without an answer is counted by its
         trace."""
         prepared, generated = self.prepared, usage.completion_tokens
-        replies = [reader.reply for reader in self._readers if reader.reply is not None]
         try:
             usage_record(
                 tenant=prepared.tenant,
@@ -234,7 +246,7 @@ class CompletionRun:
                 tokens=prepared.prompt_tokens + generated if generated else 0,
                 generated_tokens=generated,
                 key_prefix=prepared.key.prefix if prepared.key else "",
-                busy_ms=sum(reply.timings_ms.busy for reply in replies),
+                busy_ms=sum(reader.busy_ms for reader in self._readers),
             )
             if code == OK:
                 answers_record(
@@ -273,7 +285,8 @@ def complete(run: CompletionRun, *, environ: Mapping[str, Any]) -> tuple[list[li
         while not run.ended:
             if not run.seconds_to_check:
                 run.check_caller()
-            for delta in run.accept(run.arrivals.take(min(run.seconds_left, run.seconds_to_check))):
+            arrived = run.arrivals.take(min(run.seconds_left, run.seconds_to_check))
+            for delta in run.accept(arrived) if arrived or not run.seconds_left else run.read():
                 deltas[delta.index].append(delta)
                 if run.is_cut(delta):
                     run.cancel([delta.index])

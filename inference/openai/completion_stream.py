@@ -64,13 +64,19 @@ class CompletionEvents:
             yield self._chunks.error(HmiError(ErrorCode.INTERNAL, message))
 
     async def _next(self) -> bytes:
-        """The next chunks, or a heartbeat after a silence. Raises HmiError."""
-        run, silent_until = self._run, time.monotonic() + self._heartbeat_s
-        while (left := silent_until - time.monotonic()) > 0:
+        """The next chunks, or a heartbeat after a silence. Raises HmiError, also if the queue has lost a
+        completion."""
+        run, silent_until, silent = self._run, time.monotonic() + self._heartbeat_s, False
+        while not silent:
             if not run.seconds_to_check:
                 await asyncio.to_thread(run.check_caller)
-            wait_s = min(left, run.seconds_left, run.seconds_to_check)
-            deltas = run.accept(await run.arrivals.take_async(wait_s))
+            left = silent_until - time.monotonic()
+            silent = left <= 0
+            if silent:
+                deltas = await asyncio.to_thread(run.read)
+            else:
+                wait_s = min(left, run.seconds_left, run.seconds_to_check)
+                deltas = run.accept(await run.arrivals.take_async(wait_s))
             if cut := [delta.index for delta in deltas if run.is_cut(delta)]:
                 await asyncio.to_thread(run.cancel, cut)
             if run.owes:

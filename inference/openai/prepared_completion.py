@@ -26,6 +26,7 @@ from inference.openai.generation_requests import ChatCall, CompletionCall, Gener
 from inference.openai.request_fields import shown
 from inference.queueing.log_fields import request_fields
 from inference.queueing.messages import ModelRef, TokenSequence
+from inference.queueing.transport import tenant_capacity
 from inference.text.chat_template import ChatTemplate
 from inference.text.encode import TooManyTokens
 from inference.text.encodings import InferInput
@@ -108,6 +109,7 @@ def prepare_completion(
     that writes no text, a prompt that does not fit, messages that the chat template refuses), `not_found`,
     `model_not_ready`, `quota_exceeded`, `rate_limited`, `inference_failed`.
     """
+    _check_choices(call)
     named = require_generative(resolve_model_cached(tenant, call.model))
     daily = daily_limit(tenant)
     resolved = version_for(named, [InferInput(text) for text in texts_of(call)])
@@ -133,6 +135,17 @@ def prepare_completion(
     told = request_fields(prepared.model, inputs=len(prepared.prompts), tokens=prepared.prompt_tokens)
     bind_contextvars(tenant=tenant.slug, **told)
     return prepared
+
+
+def _check_choices(call: GenerationCall) -> None:
+    """Raises HmiError(invalid_field) for more choices than the queue ever has room for of one tenant."""
+    limit = tenant_capacity(settings.HMI_INFER_CAPACITY)
+    if call.choices > limit:
+        message = (
+            f"{call.choices} choices are asked for. Of one tenant at most {limit} can wait at a time on this "
+            "server. Send several requests."
+        )
+        raise invalid("n", message, max_choices=limit)
 
 
 def encode_completion(call: GenerationCall, *, root: str) -> EncodedCompletion:

@@ -194,13 +194,14 @@ class SequenceOutput(Struct, frozen=True, array_like=True):
 
 class GeneratedToken(_Message, frozen=True, kw_only=True, array_like=True):
     """A token of a completion; the fields are those of `TokenEvent`. number_format: of the first token of
-    each worker alone."""
+    each worker alone. busy_ms: what it took the worker since the token before."""
 
     index: int
     token: int
     logprob: float | None = None
     alternatives: tuple[tuple[int, float], ...] = ()
     number_format: str = ""
+    busy_ms: float = 0.0
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:

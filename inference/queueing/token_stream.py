@@ -80,11 +80,17 @@ class CompletionReader:
         """The one terminal answer, once it was read."""
         self._redis = redis
         self._next = after + 1
+        self._busy_ms = 0.0
 
     @property
     def ended(self) -> bool:
         """Whether the last event was read."""
         return self.reply is not None
+
+    @property
+    def busy_ms(self) -> float:
+        """For how long workers were busy with the tokens that were read; it needs no end."""
+        return max(self._busy_ms, self.reply.timings_ms.busy if self.reply is not None else 0.0)
 
     def accept(self, item: GeneratedToken | InferReply) -> list[TokenEvent]:
         """The events that are new with what came from the process' stream, with those that were lost on that
@@ -119,6 +125,7 @@ class CompletionReader:
         if item.index != index:
             raise CompletionLost(self.request_id)
         self._next += 1
+        self._busy_ms += item.busy_ms
         return TokenEvent(
             request_id=self.request_id,
             index=index,
@@ -146,6 +153,16 @@ class TokenFeed:
     def ended(self) -> bool:
         """Whether the last event was given."""
         return self._reader.ended
+
+    @property
+    def busy_ms(self) -> float:
+        """For how long workers were busy with what was given."""
+        return self._reader.busy_ms
+
+    def read(self) -> list[TokenEvent]:
+        """The events that the completion has by now, whether or not this process was told of them. Raises
+        CompletionLost if the server has lost it."""
+        return self._reader.read()
 
     def put(self, item: GeneratedToken | InferReply) -> None:
         """Called in the thread that reads replies."""

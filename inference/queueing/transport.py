@@ -144,6 +144,12 @@ class RequestQueue:
             return 0  # no worker was ever here
 
 
+def tenant_capacity(capacity: int) -> int:
+    """How many requests one tenant may have outstanding in an otherwise empty queue: as many as it leaves
+    free."""
+    return (capacity + 1) // 2
+
+
 def send_answer(redis: Redis, address: Address, tenant: str, reply_to: str, reply: InferReply) -> bool:
     """Whether this is the one answer to the entry."""
     return bool(_answer(redis, address, tenant, reply_to, reply))

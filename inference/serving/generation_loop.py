@@ -277,9 +277,9 @@ class GenerationLoop:
             completion.compute_s += share
             completion.first_step_at = completion.first_step_at or begun
             completion.alone -= 1
-            self._take(completion, event)
+            self._take(completion, event, busy_ms=1000 * share)
 
-    def _take(self, completion: _Completion, event: TokenEvent) -> None:
+    def _take(self, completion: _Completion, event: TokenEvent, *, busy_ms: float) -> None:
         if event.token is not None:
             completion.tokens.append(
                 GeneratedToken(
@@ -288,6 +288,7 @@ class GenerationLoop:
                     logprob=event.logprob,
                     alternatives=event.alternatives,
                     number_format=completion.number_format,
+                    busy_ms=round(busy_ms, 3),
                 )
             )
             completion.number_format = ""

@@ -15,6 +15,8 @@ from inference.queueing.status import WorkerStatus
 from inference.queueing.token_stream import Continuation
 
 NAME = "scripted"
+BUSY_MS = 2.0
+"""Of each token."""
 
 
 @dataclass
@@ -95,6 +97,7 @@ class ScriptedWorker:
                 logprob=-0.5 if wants_logprobs else None,
                 alternatives=((token, -0.5),) * (sampling.logprobs or 0),
                 number_format="" if index else "float32",
+                busy_ms=BUSY_MS,
             )
             for index, token in enumerate(tokens[:until])
             if index >= sent

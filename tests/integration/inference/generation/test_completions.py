@@ -15,7 +15,7 @@ from inference.queueing.messages import ReplyError
 from inference.queueing.transport import RequestQueue
 from tenants.usage.models import UsageDay
 from tests.integration.inference.generation.conftest import NARROW, QUESTION, Served, tokens_of
-from tests.integration.inference.generation.scripted_worker import ScriptedWorker
+from tests.integration.inference.generation.scripted_worker import BUSY_MS, ScriptedWorker
 from tests.integration.inference.web_server import WebServer
 from tests.processes import wait_until
 from tests.unit.tiny_decoder import EOS, POSITIONS
@@ -104,9 +104,10 @@ def test_a_stream_gives_characters_whole_and_ends_with_the_usage(chat: Chat, wor
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_stop_string_ends_the_text_and_takes_the_rest_back(
-    chat: Chat, worker: ScriptedWorker, stream: bool
+    chat: Chat, worker: ScriptedWorker, served: Served, stream: bool
 ) -> None:
     script = worker.says(*tokens_of("yes. END and more"), hold_after=len(tokens_of("yes. END a")))
+    tokens, busy_ms = generated(served)
     answer = chat(stop=["END"], stream=stream)
     if stream:
         chunks = [each["choices"][0] for each in events(answer.text)[:-1]]
@@ -118,11 +119,21 @@ def test_a_stop_string_ends_the_text_and_takes_the_rest_back(
     assert (text, reason) == ("yes. ", "stop")
     wait_until(lambda: worker.cancelled == [worker.received[0].id])
     assert not script.go_on.is_set()
+    wait_until(lambda: generated(served)[0] > tokens)
+    now, busy_now = generated(served)
+    assert busy_now - busy_ms == pytest.approx(BUSY_MS * (now - tokens))
+
+
+def generated(served: Served) -> tuple[int, float]:
+    """The tokens of completions that were counted, and the machine time."""
+    rows = UsageDay.unscoped.filter(tenant=served.acme.tenant, model_name="writer")
+    return sum(row.generated_tokens for row in rows), sum(row.busy_ms for row in rows)
 
 
 def test_a_client_that_goes_away_has_cancelled_all_choices(
-    web: httpx.Client, worker: ScriptedWorker, redis_url: str
+    web: httpx.Client, worker: ScriptedWorker, served: Served, redis_url: str
 ) -> None:
+    tokens, busy_ms = generated(served)
     worker.says(*tokens_of("a long story"), hold_after=3)
     body = {"model": "acme/writer", "messages": QUESTION, "stream": True, "n": 2}
     with web.stream("POST", "/v1/chat/completions", json=body) as answer:
@@ -133,6 +144,9 @@ def test_a_client_that_goes_away_has_cancelled_all_choices(
                 break
         assert len(worker.received) == 2
     wait_until(lambda: len(worker.cancelled) == 2)
+    wait_until(lambda: generated(served)[0] > tokens)
+    now, busy_now = generated(served)
+    assert busy_now - busy_ms == pytest.approx(BUSY_MS * (now - tokens))
     with Redis.from_url(redis_url) as redis:
         assert RequestQueue(redis, capacity=0).depth() == 0
 
@@ -191,6 +205,7 @@ def test_without_a_worker_a_request_is_refused_and_with_a_busy_one_it_runs_out_o
         ({"messages": [{"role": "user", "content": "x" * 200}]}, (400, "invalid_field", "messages")),
         ({"stream_options": {"include_usage": True}}, (400, "invalid_field", "stream_options")),
         ({"n": 129}, (400, "invalid_field", "n")),
+        ({"n": 128}, (400, "invalid_field", "n")),  # 48 of a tenant can wait
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_its_place(

@@ -13,6 +13,9 @@ from rest_framework.test import APIClient
 
 from inference.batches.models import Batch
 from inference.batches.runner import batch_run
+from inference.openai import batched_completions
+from inference.openai.generation_requests import GenerationCall
+from inference.openai.prepared_completion import EncodedCompletion
 from inference.queueing.transport import RequestQueue
 from tenants.datasets.services.files import file_create
 from tests.integration.inference.generation.conftest import QUESTION, Served, tokens_of
@@ -120,8 +123,16 @@ def lines_of(served: Served, file_id: str) -> list[dict[str, Any]]:
 
 
 def test_a_batch_of_chats_is_answered_as_one_by_one_and_a_bad_line_fails_alone(
-    program: APIClient, served: Served
+    program: APIClient, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    encode = batched_completions.encode_completion
+
+    def breaks(call: GenerationCall, *, root: str) -> EncodedCompletion:
+        if call.temperature == 1.5:
+            raise KeyError("as a library may")
+        return encode(call, root=root)
+
+    monkeypatch.setattr(batched_completions, "encode_completion", breaks)
     sampling = {"temperature": 0, "max_tokens": 8}
     batch = batch_of(
         program,
@@ -134,13 +145,15 @@ def test_a_batch_of_chats_is_answered_as_one_by_one_and_a_bad_line_fails_alone(
             request("long", CHAT, messages=QUESTION, max_tokens=10_000),
             request("elsewhere", TEXT, prompt="Once"),
             "{broken",
+            request("huge", CHAT, messages=QUESTION, top_k=2**64),
+            request("unforeseen", CHAT, messages=QUESTION, temperature=1.5),
             request("two", CHAT, messages=QUESTION, n=2, seed=3, max_tokens=4),
         ],
     )
     run(batch)
     told = program.get(f"/v1/batches/{batch['id']}").json()
     assert (told["status"], told["model"]) == ("completed", "acme/writer")
-    assert told["request_counts"] == {"total": 7, "completed": 2, "failed": 5}
+    assert told["request_counts"] == {"total": 9, "completed": 2, "failed": 7}
     first, two = lines_of(served, told["output_file_id"])
     asked = {"model": "acme/writer", "messages": QUESTION, **sampling}
     whole = program.post(CHAT, asked, format="json").json()
@@ -156,8 +169,11 @@ def test_a_batch_of_chats_is_answered_as_one_by_one_and_a_bad_line_fails_alone(
         ("long", "invalid_field"),
         ("elsewhere", "invalid_field"),
         (None, "invalid_json"),
+        ("huge", "invalid_field"),
+        ("unforeseen", "internal"),
     ]
-    assert {response["status_code"] for _, response in errors} == {400}
+    assert {response["status_code"] for _, response in errors[:-1]} == {400}
+    assert errors[-1][1]["status_code"] == 500
 
 
 def test_a_batch_that_is_cancelled_keeps_what_was_written_and_leaves_nothing_in_the_queue(

@@ -1,19 +1,75 @@
 """Streams while there is nothing to send."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
+from redis import Redis
 
-from inference.openai.completion_run import CompletionRun
+from inference.api.admission import close_gateway
+from inference.openai.completion_run import CompletionRun, complete
 from inference.openai.completion_stream import CompletionEvents
 from inference.openai.completions import DONE, HEARTBEAT, TEXT, ChunkStream
 from inference.openai.generation import heading_of
 from inference.openai.generation_requests import CompletionCall
 from inference.openai.prepared_completion import prepare_completion
+from tenants.base.errors import HmiError
 from tests.integration.inference.generation.conftest import Served, tokens_of
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
 
 pytestmark = pytest.mark.django_db
+
+
+def test_a_stream_whose_completion_the_queue_has_lost_ends_at_the_next_heartbeat(
+    served: Served, redis_client: Redis, worker: ScriptedWorker
+) -> None:
+    close_gateway()  # it remembers the workers of other tests for a moment
+    worker.says(*tokens_of("never"), hold_after=2)
+    call = CompletionCall.parse({"model": "writer", "prompt": "wait", "max_tokens": 7})
+    prepared = prepare_completion(call, tenant=served.acme.tenant, key=None, request_id="lost")
+    run = CompletionRun(prepared)
+    run.submit()
+    events = CompletionEvents(run, ChunkStream(TEXT, heading_of(prepared)), heartbeat_s=0.05)
+
+    async def read() -> list[bytes]:
+        stream = aiter(events)
+        while await anext(stream) != HEARTBEAT:
+            continue
+        redis_client.flushall()
+        return [each async for each in stream]
+
+    try:
+        *others, last = asyncio.run(read())
+    finally:
+        events.close()
+    assert set(others) <= {HEARTBEAT}
+    assert len(others) <= 1
+    assert b'"code":"inference_failed"' in last
+    assert b"lost" in last
+
+
+def test_a_completion_that_the_queue_has_lost_is_an_error_after_a_silence(
+    served: Served, redis_client: Redis, worker: ScriptedWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close_gateway()
+    monkeypatch.setattr("inference.openai.completion_run.CHECK_CALLER_EVERY_S", 0.05)
+    worker.paused.set()
+    call = CompletionCall.parse({"model": "writer", "prompt": "wait", "max_tokens": 7})
+    prepared = prepare_completion(call, tenant=served.acme.tenant, key=None, request_id="lost-too")
+    monkeypatch.setattr(CompletionRun, "submit", submit_and_lose(redis_client))
+    with pytest.raises(HmiError, match="lost"):
+        complete(prepared, environ={})
+
+
+def submit_and_lose(redis: Redis) -> Callable[[CompletionRun], None]:
+    """`CompletionRun.submit`, after which the queue loses its data."""
+    submit = CompletionRun.submit
+
+    def then_lose(run: CompletionRun) -> None:
+        submit(run)
+        redis.flushall()
+
+    return then_lose
 
 
 def test_a_silent_stream_has_heartbeats_until_there_is_text(served: Served, worker: ScriptedWorker) -> None:
