@@ -27,8 +27,8 @@ RESTART_DELAY_S = 1.0
 MAX_RESTART_DELAY_S = 30.0
 MAX_EXITS = 5
 EXIT_WINDOW_S = 60.0
-"""A process that exits MAX_EXITS times within this time, or is not ready in time, is down until it has run for
-as long."""
+"""A process that exits MAX_EXITS times within this time, or is not ready in time, is down until it has run
+for as long."""
 
 
 class Service:
@@ -58,8 +58,8 @@ class Service:
 
 
 class Supervisor:
-    """Restarts services that exit: at once, then after 1, 2, 4 and more seconds. It never gives up: the others
-    go on, and whoever asks is told which is down.
+    """Restarts services that exit: at once, then after 1, 2, 4 and more seconds. It never gives up: the
+    others go on, and whoever asks is told which is down.
 
     `start` runs it in a thread. If that fails, it sets `failure` and calls `on_failure`. `stop` ends the
     restarts. Call `join` after all children have exited: the kernel kills the children of a thread that ends.

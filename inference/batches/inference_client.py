@@ -107,7 +107,7 @@ class BatchInferClient:
             return self._infer_together(name, inputs)
         except InferenceCancelled:
             raise
-        except Exception as error:  # noqa: BLE001 - of the inputs at fault alone
+        except Exception as error:
             failure = line_error(error)
             if failure.code is ErrorCode.MODEL_NOT_READY:
                 raise

@@ -206,7 +206,7 @@ def _results(
 
 
 def _read_all(feed: TokenFeed) -> list[TokenEvent]:
-    """What the queue has of a completion after a silence. Raises NoReply if it has lost it: it is sent again."""
+    """What the queue has of a completion after a silence. Raises NoReply if it has lost it."""
     try:
         return feed.read()
     except CompletionLost as error:

@@ -186,8 +186,8 @@ return answered
 # consumer is working on.
 # Claims what consumers without a heartbeat left behind, and what was delivered to the claiming consumer in a
 # response that a broken connection swallowed. Consumers without heartbeat and entries are removed.
-# Each entry is a suspect from now on: the claiming consumer computes it alone. Only the deliveries of one that
-# was a suspect before rise with each death; others were neighbors at the most, and have two.
+# Each entry is a suspect from now on: the claiming consumer computes it alone. Only the deliveries of one
+# that was a suspect before rise with each death; others were neighbors at the most, and have two.
 # Returns {entry, deliveries with this one, fields} for each.
 CLAIM = """
 local stream, group, me, most = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 BACKGROUND_COMPLETIONS: Final = 8
 """So many completions of the background are under way at most."""
 SUSPECT_TOKENS: Final = 8
-"""A suspect that is computed alone beyond the token where its worker died is cleared with the last of these."""
+"""A suspect is computed alone until it has so many tokens more than when its worker died."""
 
 
 @dataclass(slots=True, eq=False)
@@ -171,7 +171,9 @@ class GenerationLoop:
             self._next_claim[background] = self._clock.monotonic() + self._timing.claim_every_s
         for entry in entries:
             own = whose(entry.request)
-            log.warning("request %s is delivered for the %d. time", entry.request.id, entry.deliveries, extra=own)
+            log.warning(
+                "request %s is delivered for the %d. time", entry.request.id, entry.deliveries, extra=own
+            )
             self._admit_alone(entry)
         return bool(entries)
 

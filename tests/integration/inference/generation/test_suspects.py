@@ -121,7 +121,9 @@ def test_a_completion_that_kills_workers_ends_alone_and_the_others_go_on(
     while queue.depth():
         workers.step()
         for pending in redis.xpending_range(keys.requests(ROOT), keys.GROUP, "-", "+", 100):
-            [(_, fields)] = cast("list[Any]", redis.xrange(keys.requests(ROOT), pending["message_id"], count=1))
+            [(_, fields)] = cast(
+                "list[Any]", redis.xrange(keys.requests(ROOT), pending["message_id"], count=1)
+            )
             name = InferRequest.decode(fields[keys.FIELD.encode()]).id
             assert name == "poison" or pending["times_delivered"] <= 2
     assert workers.deaths == MAX_DELIVERIES
