@@ -73,8 +73,9 @@ def read_json(stream: IO[bytes], *, most_bytes: int | None = None) -> object:
 
 def parse_json(raw: bytes) -> object:
     """The value that `raw` spells, or `invalid_encoding` or `invalid_json` saying where it breaks. Raises
-    `invalid_field` for a number beyond 64 bits, and `body_too_large` for more than `MOST_VALUES` values before
-    it makes them: each takes up to a hundred times the memory of the two or three bytes that spell it."""
+    `invalid_field` for a number beyond 64 bits, and `body_too_large` for more than `MOST_VALUES` values
+    before it makes them: each takes up to a hundred times the memory of the two or three bytes that spell
+    it."""
     _check_values(raw)
     try:
         text = raw.decode("utf-8-sig")

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 from django.db import transaction
-from django.http import HttpResponseBase
 from django.test import Client
 from pytest_django import Settings
 from redis import Redis
@@ -44,7 +43,7 @@ class Door:
             for method in methods & described.keys():
                 yield path, method, described[method]
 
-    def ask(self, path: str, method: str, query: str, body: str | None) -> HttpResponseBase:
+    def ask(self, path: str, method: str, query: str, body: str | None) -> Any:
         places = self._platform if "/platform/" in path else self._places
         where = address(path.strip("/").replace("{", "<").replace("}", ">"), places)
         asking = where + ("" if "/tenants/" in where or "/platform/" in where else "?tenant=acme")

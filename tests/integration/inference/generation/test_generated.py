@@ -15,7 +15,7 @@ from inference.batches.models import Batch
 from inference.batches.runner import batch_run
 from inference.openai import batched_completions
 from inference.openai.generation_requests import GenerationCall
-from inference.openai.prepared_completion import EncodedCompletion
+from inference.openai.prepared_completion import EncodedCompletion, encode_completion
 from inference.queueing.transport import RequestQueue
 from tenants.datasets.services.files import file_create
 from tests.integration.inference.generation.conftest import QUESTION, Served, tokens_of
@@ -125,12 +125,11 @@ def lines_of(served: Served, file_id: str) -> list[dict[str, Any]]:
 def test_a_batch_of_chats_is_answered_as_one_by_one_and_a_bad_line_fails_alone(
     program: APIClient, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encode = batched_completions.encode_completion
 
     def breaks(call: GenerationCall, *, root: str) -> EncodedCompletion:
         if call.temperature == 1.5:
             raise KeyError("as a library may")
-        return encode(call, root=root)
+        return encode_completion(call, root=root)
 
     monkeypatch.setattr(batched_completions, "encode_completion", breaks)
     sampling = {"temperature": 0, "max_tokens": 8}

@@ -120,7 +120,8 @@ def test_a_completion_that_kills_workers_ends_alone_and_the_others_go_on(
         queue.submit(asked(name))
     while queue.depth():
         workers.step()
-        for pending in redis.xpending_range(keys.requests(ROOT), keys.GROUP, "-", "+", 100):
+        listed: Any = redis.xpending_range(keys.requests(ROOT), keys.GROUP, "-", "+", 100)
+        for pending in listed:
             [(_, fields)] = cast(
                 "list[Any]", redis.xrange(keys.requests(ROOT), pending["message_id"], count=1)
             )
