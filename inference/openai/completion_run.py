@@ -167,9 +167,12 @@ class CompletionRun:
     def read(self) -> list[Delta]:
         """What the choices have by now, after a silence, as deltas that are not empty. Raises HmiError if the
         server has lost one. Asks Valkey: not for an event loop."""
+        deltas = list[Delta]()
         with suppress(RedisError):  # it may be back before the deadline
-            return [delta for index in range(len(self._choices)) if (delta := self._accept(index))]
-        return []
+            for index in range(len(self._choices)):
+                if delta := self._accept(index):
+                    deltas.append(delta)
+        return deltas
 
     def _accept(self, index: int, item: GeneratedToken | InferReply | None = None) -> Delta:
         """What came of a choice; without ``item``, all that there is."""

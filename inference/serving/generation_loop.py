@@ -180,10 +180,15 @@ class GenerationLoop:
     def _admit_alone(self, entry: Entry) -> None:
         """Admit a suspect, which is computed alone until it is cleared: if it killed a worker, it must not
         take others with it."""
-        self._admit(entry)
-        self._suspect = self._open.get(entry.request.id)
-        if self._suspect is None:
-            self._release(entry)
+        try:
+            self._admit(entry)
+        except RedisError:
+            self._unpublished.append(entry)  # to be tried again
+            raise
+        finally:
+            self._suspect = self._open.get(entry.request.id)
+            if self._suspect is None:
+                self._release(entry)
 
     def _clear_suspect(self) -> None:
         """Compute the suspect beside others from now on, if it has ended or gone on for long enough."""
