@@ -15,8 +15,8 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from hmi_site import health
 from hmi_site.dashboard.alerts import low_disk_alerts
-from hmi_site.metrics.platform import PlatformCollector
 from hmi_site.launcher.supervisor import RESTARTS_FILE, RestartRecord
+from hmi_site.metrics.platform import PlatformCollector
 from inference.queueing import keys
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import WorkerStatus
