@@ -175,16 +175,18 @@ class CustomIds:
 
 
 def parse_json_line(line: InputLine) -> Any:
-    """The line's JSON value. Raises ``line_too_long``, and what `parse_json` raises."""
+    """The line's JSON value. Raises ``line_too_long``, and what `parse_json` raises; ``invalid_json`` also for
+    what is not UTF-8, as a file of another kind is not."""
     if line.content is None:
         message = f"The line is longer than {MAX_LINE_BYTES:,} bytes."
         raise HmiError(ErrorCode.LINE_TOO_LONG, message)
     try:
         return parse_json(line.content)
     except HmiError as error:
-        error.message = error.message.replace("The body is not valid JSON", "The line is not JSON", 1)
-        error.message = error.message.replace("The body", "The line", 1)
-        raise
+        code = ErrorCode.INVALID_JSON if error.code is ErrorCode.INVALID_ENCODING else error.code
+        message = error.message.replace("The body is not valid JSON", "The line is not JSON", 1)
+        message = message.replace("The body", "The line", 1)
+        raise HmiError(code, message, param=error.param, details=error.details) from error
 
 
 def _request_object(value: Any) -> dict[str, Any]:

@@ -102,6 +102,7 @@ def test_a_process_that_ends_again_and_again_is_named(
             "database": "ok",
             "redis": "ok",
             "inference_worker": "ok",
+            "disk": "ok",
             "training_worker": "down",
         },
     )

@@ -58,7 +58,7 @@ def test_a_completion_that_the_queue_has_lost_is_an_error_after_a_silence(
     prepared = prepare_completion(call, tenant=served.acme.tenant, key=None, request_id="lost-too")
     monkeypatch.setattr(CompletionRun, "submit", submit_and_lose(redis_client))
     with pytest.raises(HmiError, match="lost"):
-        complete(prepared, environ={})
+        complete(CompletionRun(prepared), environ={})
 
 
 def submit_and_lose(redis: Redis) -> Callable[[CompletionRun], None]:
