@@ -12,9 +12,7 @@ if TYPE_CHECKING:  # its module loads PyTorch, which a router has no need of
 
 MAX_LOGPROBS: Final = 20
 MAX_SEED: Final = 2**63 - 1
-MAX_TOP_K: Final = 2**31 - 1
-MAX_PENALTY: Final = 100.0
-"""Of repetition_penalty, and one over its least: beyond, logits are no numbers any more."""
+MAX_TOP_K: Final = 2**63 - 1
 
 
 class FinishReason(StrEnum):
@@ -74,8 +72,7 @@ class SamplingParams:
         self._check("top_p", 0.0 < self.top_p <= 1.0, "above 0 and at most 1")
         self._check("min_p", 0.0 <= self.min_p <= 1.0, "between 0 and 1")
         penalty = self.repetition_penalty
-        least, most = 1 / MAX_PENALTY, MAX_PENALTY
-        self._check("repetition_penalty", least <= penalty <= most, f"between {least:g} and {most:g}")
+        self._check("repetition_penalty", isfinite(penalty) and penalty > 0.0, "above 0")
         for name in ("presence_penalty", "frequency_penalty"):
             self._check(name, -2.0 <= getattr(self, name) <= 2.0, "between -2 and 2")
         self._check("seed", 0 <= self.seed <= MAX_SEED, f"between 0 and {MAX_SEED}")

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from inference.generation.requests import MAX_LOGPROBS, MAX_PENALTY, MAX_SEED, MAX_TOP_K
+from inference.generation.requests import MAX_LOGPROBS, MAX_SEED, MAX_TOP_K
 from inference.openai.choices import LENGTH, STOP
 from inference.openai.generation_requests import MAX_CHOICES, MAX_COMPLETION_LOGPROBS
 from inference.text.chat_template import ROLES
@@ -38,9 +38,7 @@ class GenerationRequestSerializer(serializers.Serializer[Any]):
         required=False, min_value=-1, max_value=MAX_TOP_K, default=0, help_text="0 or -1: no bound."
     )
     min_p = serializers.FloatField(required=False, min_value=0, max_value=1, default=0)
-    repetition_penalty = serializers.FloatField(
-        required=False, min_value=1 / MAX_PENALTY, max_value=MAX_PENALTY, default=1
-    )
+    repetition_penalty = serializers.FloatField(required=False, default=1)
     presence_penalty = serializers.FloatField(required=False, min_value=-2, max_value=2, default=0)
     frequency_penalty = serializers.FloatField(required=False, min_value=-2, max_value=2, default=0)
     seed = serializers.IntegerField(required=False, min_value=0, max_value=MAX_SEED)

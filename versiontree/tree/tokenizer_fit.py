@@ -1,10 +1,12 @@
 """How well a root's tokenizer and maximum length fit an upload, before training on it."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from django.conf import settings
@@ -44,8 +46,12 @@ KEPT_S: Final = 3600
 """Neither a root nor a stored file changes: a fit is kept while somebody asks for it."""
 RETRY_AFTER_S: Final = 2
 
-_in_progress: Final = ConcurrencyLimit(1)
-"""Fits that this process computes, by the tenant whose texts are read."""
+MAX_FITS_AT_ONCE: Final = 8
+"""Of a tenant in a web process, of which one is computed and the others wait for it."""
+
+_in_progress: Final = ConcurrencyLimit(MAX_FITS_AT_ONCE)
+_turns: Final[defaultdict[int | str, Lock]] = defaultdict(Lock)
+"""Of the tenants whose texts are read."""
 
 
 def root_version_by_name(name: str) -> Version:
@@ -67,8 +73,8 @@ def root_config(version: Version) -> dict[str, Any]:
 def corpus_fit(version: Version, corpus: Corpus) -> TokenizerFit:
     """The fit of the version's root to a sample of the corpus.
 
-    Raises ``model_not_ready`` (the root), ``not_found`` (the file is gone), and ``queue_full`` while another
-    fit of the tenant is computed.
+    Raises ``model_not_ready`` (the root), ``not_found`` (the file is gone), and ``queue_full`` while many
+    fits of the tenant wait for each other.
     """
     return _upload_fit(version, corpus, task=None)
 
@@ -82,21 +88,25 @@ def _upload_fit(version: Version, upload: Corpus | Dataset, *, task: str | None)
     parts, root = upload_parts(upload), _root_folder(version).name
     files = ",".join(f"{part.split}:{part.path.name}" for part in parts)
 
-    def compute() -> TokenizerFit:
-        with _one_at_a_time(upload.tenant_id):
-            return files_fit(version, parts, task=task)
+    key = f"fit:{root}:{task}:{files}"
 
-    return cached(f"fit:{root}:{task}:{files}", compute, KEPT_S)
+    def compute() -> TokenizerFit:
+        with _one_at_a_time(upload.tenant_id):  # whoever waited for the same fit finds it in the cache
+            return cached(key, lambda: files_fit(version, parts, task=task), KEPT_S)
+
+    return cached(key, compute, KEPT_S)
 
 
 @contextmanager
 def _one_at_a_time(tenant: int | None) -> Iterator[None]:
     owner = "platform" if tenant is None else tenant
     if not _in_progress.acquire(owner):
-        message = "Another upload is being read. Try again in a few seconds."
-        raise HmiError(ErrorCode.QUEUE_FULL, message, details={"limit": 1}, retry_after=RETRY_AFTER_S)
+        message = "Other uploads are being read. Try again in a few seconds."
+        details = {"limit": MAX_FITS_AT_ONCE}
+        raise HmiError(ErrorCode.QUEUE_FULL, message, details=details, retry_after=RETRY_AFTER_S)
     try:
-        yield
+        with _turns[owner]:
+            yield
     finally:
         _in_progress.release(owner)
 

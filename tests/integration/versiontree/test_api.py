@@ -275,8 +275,9 @@ def test_ids_beyond_the_database_are_only_not_found(
 ) -> None:
     huge = 10**30
     assert error(key.get(f"{V1}/versions/{huge}"))[:2] == (404, "not_found")
-    body = {"name": "spam", "parent": huge, "dataset": huge}
+    body = {"name": "spam", "parent": 2**63 - 1, "dataset": 1}
     assert error(key.post(f"{V1}/models", body))[:2] == (404, "not_found")
+    assert error(key.post(f"{V1}/models", body | {"parent": huge})) == (422, "invalid_field", "parent")
 
 
 def test_a_domain_is_grown_and_compacted_over_http(

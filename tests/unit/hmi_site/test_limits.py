@@ -22,13 +22,22 @@ from inference.api.parsers import DEEPEST, MOST_VALUES
 from inference.batches.models import MAX_LINES, RETENTION
 from inference.batches.services.batches import COMPLETION_WINDOW, MAX_ACTIVE_BATCHES
 from inference.batches.services.lifecycle import STORAGE_OVERDRAFT_BYTES
+from inference.openai.completion_run import CHECK_CALLER_EVERY_S
 from inference.queueing.kept_answers import KEPT_S, MOST_BYTES_OF_TENANT
-from inference.text.chat_template import MAX_SOURCE
+from inference.text.chat_template import MAX_CHARACTERS, MAX_SOURCE
+from inference.text.encode import CHARACTERS_PER_TOKEN
+from inference.text.encodings import WINDOWS
 from inference.text.template_renderer import MAX_CPU_S, MAX_MEMORY, MAX_TEXT, REFUSED_S, TURN_S
+from inference.text.tokenization import MAX_CHARACTERS_PER_TOKEN
 from tenants.accounts.services import idempotency
 from tenants.accounts.services.api_keys import MAX_OVERLAP
 from tenants.accounts.services.invitations import INVITATION_LIFETIME
-from tenants.base.upload_concurrency import MAX_CONCURRENT_DOWNLOADS, MAX_CONCURRENT_UPLOADS, SMALL_BODY_BYTES
+from tenants.base.upload_concurrency import (
+    MAX_CONCURRENT_DOWNLOADS,
+    MAX_CONCURRENT_STREAMS,
+    MAX_CONCURRENT_UPLOADS,
+    SMALL_BODY_BYTES,
+)
 from tenants.datasets.formats.dataset import MAX_LABELS, MAX_ROWS
 from tenants.datasets.formats.jsonl import MAX_DOCUMENT_BYTES
 from tenants.datasets.formats.lines import MAX_LINE_BYTES
@@ -43,6 +52,7 @@ from tenants.webhooks.services.endpoints import MAX_ENDPOINTS
 from versiontree.transfer.archive.adapter import MAX_CONFIG_BYTES
 from versiontree.transfer.archive.sandboxed_check import CPU_LIMIT_S
 from versiontree.transfer.services.takeouts import TAKEOUT_RETENTION
+from versiontree.tree.tokenizer_fit import MAX_FITS_AT_ONCE
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
 FIXED: dict[str, Any] = {
@@ -69,6 +79,15 @@ FIXED: dict[str, Any] = {
     "Lists and objects within each other in a JSON body": DEEPEST,
     "JSON of an adapter's folder": MAX_CONFIG_BYTES,
     "Processor time to read an adapter, or to write one": CPU_LIMIT_S,
+    "Fits of tokenizers of a tenant that are computed or wait for each other, in each web process; one is"
+    " computed at a time, and cached for an hour": MAX_FITS_AT_ONCE,
+    "Pages of a tenant that follow a job live, in each web process; others poll": MAX_CONCURRENT_STREAMS,
+    "Characters read of a text for a classifier, tagger or embedding, for each token that the root reads; what"
+    " follows counts as cut": MAX_CHARACTERS_PER_TOKEN,
+    "Characters read of a context of a question, for each token that the root reads": (
+        WINDOWS * CHARACTERS_PER_TOKEN
+    ),
+    "Characters of the messages of a chat, all together": MAX_CHARACTERS,
     "Characters of the chat template of a decoder": MAX_SOURCE,
     "Characters that a chat template writes": MAX_TEXT,
     "Memory of the process that writes chats by their templates": MAX_MEMORY,
@@ -101,7 +120,9 @@ FIXED: dict[str, Any] = {
     "Request to a webhook": REQUEST_TIMEOUT_S,
     "Until a webhook that only fails is disabled": DISABLE_AFTER,
     "Log of webhook deliveries": DELIVERY_RETENTION,
-    "Pages that follow a job live": settings.HMI_LIVE_STREAMS,
+    "Pages of all tenants that follow a job live": settings.HMI_LIVE_STREAMS,
+    "Until chats and completions under way end for a revoked or expired key, a removed or signed-out member, or"
+    " a suspended tenant": settings.HMI_KEY_CACHE_S + CHECK_CALLER_EVERY_S,
     "Until a revoked key or a suspended tenant is refused by the infer API": settings.HMI_KEY_CACHE_S,
     "Until infer requests follow a moved alias": settings.HMI_MODEL_CACHE_S,
     "Life of an upload after its last piece": settings.HMI_UPLOAD_EXPIRY_H * 3600,
