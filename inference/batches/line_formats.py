@@ -175,8 +175,8 @@ class CustomIds:
 
 
 def parse_json_line(line: InputLine) -> Any:
-    """The line's JSON value. Raises ``line_too_long``, and what `parse_json` raises; ``invalid_json`` also for
-    what is not UTF-8, as a file of another kind is not."""
+    """The line's JSON value. Raises ``line_too_long``, and what `parse_json` raises, but ``invalid_json`` for
+    what is not UTF-8: so are files of another kind."""
     if line.content is None:
         message = f"The line is longer than {MAX_LINE_BYTES:,} bytes."
         raise HmiError(ErrorCode.LINE_TOO_LONG, message)

@@ -82,8 +82,8 @@ FIXED: dict[str, Any] = {
     "Fits of tokenizers of a tenant that are computed or wait for each other, in each web process; one is"
     " computed at a time, and cached for an hour": MAX_FITS_AT_ONCE,
     "Pages of a tenant that follow a job live, in each web process; others poll": MAX_CONCURRENT_STREAMS,
-    "Characters read of a text for a classifier, tagger or embedding, for each token that the root reads; what"
-    " follows counts as cut": MAX_CHARACTERS_PER_TOKEN,
+    "Characters read of a text for a classifier, tagger or embedding, for each token that the root reads;"
+    " what follows counts as cut": MAX_CHARACTERS_PER_TOKEN,
     "Characters read of a context of a question, for each token that the root reads": (
         WINDOWS * CHARACTERS_PER_TOKEN
     ),
@@ -121,8 +121,8 @@ FIXED: dict[str, Any] = {
     "Until a webhook that only fails is disabled": DISABLE_AFTER,
     "Log of webhook deliveries": DELIVERY_RETENTION,
     "Pages of all tenants that follow a job live": settings.HMI_LIVE_STREAMS,
-    "Until chats and completions under way end for a revoked or expired key, a removed or signed-out member, or"
-    " a suspended tenant": settings.HMI_KEY_CACHE_S + CHECK_CALLER_EVERY_S,
+    "Until chats and completions under way end for a revoked or expired key, a removed or signed-out member,"
+    " or a suspended tenant": settings.HMI_KEY_CACHE_S + CHECK_CALLER_EVERY_S,
     "Until a revoked key or a suspended tenant is refused by the infer API": settings.HMI_KEY_CACHE_S,
     "Until infer requests follow a moved alias": settings.HMI_MODEL_CACHE_S,
     "Life of an upload after its last piece": settings.HMI_UPLOAD_EXPIRY_H * 3600,
