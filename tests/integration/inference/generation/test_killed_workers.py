@@ -114,7 +114,7 @@ def test_a_stream_that_no_worker_goes_on_with_ends_with_an_error(
     web: httpx.Client, impatient_web: httpx.Client, start_worker: Start
 ) -> None:
     worker = start_worker().wait_until_ready()
-    tokens, _, _ = whole(web)
+    tokens, *_ = whole(web)
     with stopped_in_a_stream(impatient_web, worker) as stream:
         worker.kill()
         *chunks, last = stream.events()
