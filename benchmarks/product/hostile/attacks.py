@@ -29,6 +29,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "webhook tarpits": bodies.webhook_tarpits,
     "long prompts": long_texts.long_prompts,
     "long words": long_texts.long_words,
+    "long lines": long_texts.long_lines,
     "tokenizer fits": long_texts.tokenizer_fits,
     "hostile templates": templates.hostile_templates,
     "odd values": odd_values.odd_values,

@@ -1,4 +1,4 @@
-"""Attacks by texts that take long to tokenise: prompts, words without an end, uploads read over and over."""
+"""Attacks by texts that take long to read: prompts, words without an end, uploads read over and over."""
 
 import json
 from collections import Counter
@@ -55,6 +55,24 @@ def tokenizer_fits(target: Target, until: float) -> Counter[str]:
             return str(http.get(path, params={"root": target.root}).status_code)
 
         return repeated(send, until, SMALL_AT_ONCE)
+
+
+def long_lines(target: Target, until: float) -> Counter[str]:
+    """Files to check whose lines take long to compare: combining marks in a row, signs that become eighteen
+    characters, one word over and over, and a body of long numbers."""
+    lines = ["a" + "\u0301\u0323" * MIB, "\ufdfa" * (LONGEST // 3), "a " * MIB]
+    numbers = b"[" + b",".join([b"0." + b"1" * 4_200] * 3_000) + b"]"
+    with target.http() as http:
+
+        def send(number: int) -> str:
+            which = number % (len(lines) + 1)
+            if which == len(lines):
+                headers = {"Content-Type": JSON}
+                return str(http.post("/api/v1/infer", content=numbers, headers=headers).status_code)
+            file = {"file": ("corpus.txt", lines[which].encode(), "text/plain")}
+            return str(http.post("/api/v1/corpora/preview", files=file).status_code)
+
+        return repeated(send, until, LARGE_AT_ONCE)
 
 
 def _chat(model: str, text: str) -> dict[str, Any]:
