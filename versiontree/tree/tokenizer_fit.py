@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from django.conf import settings
 
@@ -47,11 +48,13 @@ KEPT_S: Final = 3600
 RETRY_AFTER_S: Final = 2
 
 MAX_FITS_AT_ONCE: Final = 8
-"""Of a tenant in a web process, of which one is computed and the others wait for it."""
+"""Of different files of a tenant in a web process; one is computed at a time."""
 
 _in_progress: Final = ConcurrencyLimit(MAX_FITS_AT_ONCE)
 _turns: Final[defaultdict[int | str, Lock]] = defaultdict(Lock)
 """Of the tenants whose texts are read."""
+_under_way: Final[WeakValueDictionary[str, Lock]] = WeakValueDictionary()
+"""Of the fits that are computed, by the key of the cache."""
 
 
 def root_version_by_name(name: str) -> Version:
@@ -91,10 +94,14 @@ def _upload_fit(version: Version, upload: Corpus | Dataset, *, task: str | None)
     key = f"fit:{root}:{task}:{files}"
 
     def compute() -> TokenizerFit:
-        with _one_at_a_time(upload.tenant_id):  # whoever waited for the same fit finds it in the cache
-            return cached(key, lambda: files_fit(version, parts, task=task), KEPT_S)
+        with _one_at_a_time(upload.tenant_id):
+            return files_fit(version, parts, task=task)
 
-    return cached(key, compute, KEPT_S)
+    def compute_or_wait() -> TokenizerFit:
+        with _under_way.setdefault(key, Lock()):  # whoever waited for the same fit finds it in the cache
+            return cached(key, compute, KEPT_S)
+
+    return cached(key, compute_or_wait, KEPT_S)
 
 
 @contextmanager

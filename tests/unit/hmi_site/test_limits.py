@@ -79,8 +79,8 @@ FIXED: dict[str, Any] = {
     "Lists and objects within each other in a JSON body": DEEPEST,
     "JSON of an adapter's folder": MAX_CONFIG_BYTES,
     "Processor time to read an adapter, or to write one": CPU_LIMIT_S,
-    "Fits of tokenizers of a tenant that are computed or wait for each other, in each web process; one is"
-    " computed at a time, and cached for an hour": MAX_FITS_AT_ONCE,
+    "Fits of tokenizers to different files of a tenant, in each web process; one is computed at a time, and"
+    " cached for an hour": MAX_FITS_AT_ONCE,
     "Pages of a tenant that follow a job live, in each web process; others poll": MAX_CONCURRENT_STREAMS,
     "Characters read of a text for a classifier, tagger or embedding, for each token that the root reads;"
     " what follows counts as cut": MAX_CHARACTERS_PER_TOKEN,
