@@ -86,7 +86,7 @@ class Kills:
 
     def _answers(self) -> None:
         self._asked("POST", "infer", json={"model": self._hplm, "inputs": ["a text"]})
-        self._asked("GET", "hplms")
+        self._asked("GET", "models")
 
     def _evaluation(self) -> None:
         job = self._asked("POST", f"models/{self._hplm}/versions/1/evaluate", json={})
