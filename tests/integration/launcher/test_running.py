@@ -21,10 +21,10 @@ from hmi_site.server_urls import embedded_redis_url
 from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.status import workers_alive
+from tests.file_modes import open_to_others
 from tests.integration.inference.queueing.requests import depth
 from tests.integration.launcher.conftest import NewSite, free_port, sites_in
 from tests.integration.launcher.site import CHECKOUT, Site, all_gone, clean_environment, listening
-from tests.modes import open_to_others
 from tests.processes import wait_until
 
 pytestmark = pytest.mark.slow

@@ -26,7 +26,7 @@ from tenants.datasets.storage import stored_path
 from tenants.usage.services.request_log import RequestEntry
 from tenants.usage.services.usage import request_record, usage_record
 from tests.e2e.world import World, world_build
-from tests.modes import open_to_others
+from tests.file_modes import open_to_others
 from tests.unit.tenants.files import refused
 from versiontree.artifact_store import ArtifactStore
 from versiontree.transfer.models import Takeout, TakeoutState

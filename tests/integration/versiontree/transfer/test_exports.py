@@ -10,10 +10,10 @@ from inference.batches.services.batches import batch_create
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.services.files import file_create
+from tests.file_modes import open_to_others
 from tests.integration.tenants.tus import begun, send, sent
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.transfer.site import Site, store
-from tests.modes import open_to_others
 from versiontree.artifact_store import ArtifactDamaged
 from versiontree.transfer.services.version_export import (
     adapter_download,
