@@ -193,6 +193,12 @@ class LayerSegment:
         """The part of states [N, ...] that is computed for the segment."""
         return states[slice(*self.window)]
 
+    def product(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Outputs [n, out] of the n tokens of the window. Where that could not be widened to one of few
+        sizes, the product is split into such sizes: a CPU keeps a kernel for each size in memory."""
+        is_widened = self.window != (self.begin, self.end)
+        return (functional.linear if is_widened else linear)(hidden, weight, bias)
+
     def add(self, to: Tensor, update: Tensor) -> None:
         """Add the segment's own part of an update of its window to states [N, ...]."""
         begin = self.begin - self.window[0]
@@ -202,11 +208,11 @@ class LayerSegment:
         """Add the low-rank updates and biases of these maps to their results [N, out] of `hidden` [N, in]."""
         down, changed = self.layout.shrink(self.row, results)
         if down is not None:
-            narrow = functional.linear(self.computed(hidden), down).chunk(len(changed), 1)
+            narrow = self.product(self.computed(hidden), down, None).chunk(len(changed), 1)
             for place, part in zip(changed, narrow, strict=True):
                 up, bias = self.tensor(f"lora.{place}.b"), self.tensor(f"bias.{place}")
                 assert up is not None
-                self.add(results[place], functional.linear(part, up, bias))
+                self.add(results[place], self.product(part, up, bias))
         for place in results.keys() - set(changed):
             if (bias := self.tensor(f"bias.{place}")) is not None:
                 self.tokens(results[place]).add_(bias)
@@ -215,8 +221,8 @@ class LayerSegment:
         """Add what the adapters of that name make of `hidden` [N, d] to it (paper, equation 1)."""
         down, down_b, up, up_b = (self.tensor(f"{part}.{name}") for name in _ADAPTER)
         if down is not None and up is not None:
-            narrow = functional.linear(self.computed(hidden), down, down_b).relu_()
-            self.add(hidden, functional.linear(narrow, up, up_b))
+            narrow = self.product(self.computed(hidden), down, down_b).relu_()
+            self.add(hidden, self.product(narrow, up, up_b))
 
 
 @dataclass(frozen=True, slots=True)

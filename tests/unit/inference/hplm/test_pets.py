@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from inference.errors import HplmError
 from inference.hplm.pet_batch import MERGE_THRESHOLD, LayerPets, SegmentPets, SharedPets
@@ -204,3 +205,30 @@ def test_weights_that_contradict_the_parts_are_refused() -> None:
 def test_lora_at_an_unknown_place_is_refused() -> None:
     with pytest.raises(HplmError, match="head"):
         PetSpec(lora=2, lora_places=("query", "head"))
+
+
+class ProductSizes(TorchDispatchMode):
+    """Notes how many rows the matrix products have that are computed meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = set[int]()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm):
+            left = args[0] if func.overloadpacket is torch.ops.aten.mm else args[1]
+            self.rows.add(len(left))
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_pet_of_a_whole_batch_has_products_of_few_sizes_in_half_precision() -> None:
+    pet = PackedPet.of(learnt(PetSpec(adapter=4, lora=4, lora_places=PLACES)), torch.bfloat16)
+    layer = Layer().to(torch.bfloat16)
+    lengths = range(40, 1500, 7)
+    with torch.no_grad(), ProductSizes() as sizes:
+        for tokens in lengths:
+            states = torch.randn(tokens, SHAPE.hidden, dtype=torch.bfloat16)
+            layer(states, SegmentPets.of([pet], [tokens]).layer(1))
+    assert len(sizes.rows) < len(lengths) / 5, "each size is a compiled kernel, which stays in memory"
