@@ -24,9 +24,9 @@ from tenants.accounts.selectors import active_membership_ids
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import (
     MAX_CONCURRENT_STREAMS,
-    RETRY_AFTER_S,
     ConcurrencyLimit,
     release_database,
+    too_many_streams,
 )
 from versiontree.jobs.selectors import JobRevision, job_revisions
 
@@ -133,13 +133,7 @@ def stream_response(subscription: Subscription, last_id: str, *, tenant: Tenant)
     tenants together, have too many open.
     """
     if not _streams.acquire(tenant.pk):
-        raise HmiError(
-            ErrorCode.QUEUE_FULL,
-            f"Too many pages follow jobs live: at most {MAX_CONCURRENT_STREAMS} of each tenant, and fewer"
-            " while the server is busy. Close some of them.",
-            details={"limit": MAX_CONCURRENT_STREAMS},
-            retry_after=RETRY_AFTER_S,
-        )
+        raise too_many_streams()
     release_database()  # a stream must not hold a connection
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     stream = StreamingHttpResponse(

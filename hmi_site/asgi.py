@@ -7,13 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 
 from django.conf import settings
-from django.core.asgi import get_asgi_application
 from django.urls import resolve
 
 from hmi_site import wsgi  # first: it sets Django up
 from hmi_site.direct.application import Direct
 from hmi_site.http.body_limits import body_permit
-from hmi_site.http.event_streams import EventStreamRouter, close_streams
+from hmi_site.http.event_streams import EventStreams, close_streams
 from hmi_site.http.slow_clients import SlowClientMonitor
 from hmi_site.http.wsgi_threads import ThreadedWsgiApp
 from hmi_site.ready_file import mark_ready
@@ -54,7 +53,7 @@ threaded_app = ThreadedWsgiApp(
     on_shutdown=on_shutdown,
 )
 application = Direct(
-    EventStreamRouter(get_asgi_application(), default=threaded_app, close_streams=close_streams),
+    EventStreams(threaded_app, close_streams=close_streams),
     threads=ThreadPoolExecutor(LOOKUP_THREADS, "lookup"),
 )
 resolve("/")  # imports all views, so that the first request need not

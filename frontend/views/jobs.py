@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpResponse, HttpResponseBase
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
@@ -30,6 +29,7 @@ from frontend.presenters.job_page import (
 from frontend.presenters.jobs import JobRow, job_row, job_rows
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action
 from frontend.status import style_of
+from inference.api.submitter import ON_HANG_UP
 from tenants.accounts.models import Role, Tenant
 from versiontree.jobs.models import ACTIVE, TERMINAL, Job, JobState
 from versiontree.jobs.selectors import (
@@ -106,11 +106,12 @@ def progress(request: TenantRequest, pk: UUID) -> HttpResponse:
 def live(request: TenantRequest, pk: UUID) -> HttpResponseBase:
     """The event stream of a job.
 
-    The response is 204 if the job has ended, or the server is not ASGI; 429 if too many streams are open.
+    The response is 204 if the job has ended, or the server has no event loop to send the events from; 429 if
+    too many streams are open.
     """
     tenant = request.access.tenant
     job = job_detail(tenant, pk)
-    if not job.is_active or not isinstance(request, ASGIRequest):
+    if not job.is_active or ON_HANG_UP not in request.META:
         return HttpResponse(status=204)
     last_id = request.headers.get("Last-Event-ID") or request.GET.get("after", "")
     return stream_response(Subscription(job.pk, request.access.membership.pk), last_id, tenant=tenant)

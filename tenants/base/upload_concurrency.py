@@ -21,7 +21,8 @@ from tenants.base.errors import ErrorCode, HmiError
 MAX_CONCURRENT_UPLOADS: Final = 4
 MAX_CONCURRENT_DOWNLOADS: Final = 16
 MAX_CONCURRENT_STREAMS: Final = 32
-"""Event streams of jobs that one tenant may hold open in a web process, of HMI_LIVE_STREAMS."""
+"""Event streams of jobs that one tenant, or one session, may hold open in a web process, of
+HMI_LIVE_STREAMS."""
 RETRY_AFTER_S: Final = 5
 
 SMALL_BODY_BYTES: Final = 1024**2
@@ -93,6 +94,17 @@ def upload_slot(sender: int | str) -> Iterator[None]:
         yield
     finally:
         _uploads.release(sender)
+
+
+def too_many_streams() -> HmiError:
+    """The error ``queue_full`` for an event stream beyond MAX_CONCURRENT_STREAMS."""
+    return HmiError(
+        ErrorCode.QUEUE_FULL,
+        f"Too many pages follow jobs live: at most {MAX_CONCURRENT_STREAMS} of each tenant, and fewer while"
+        " the server is busy. Close some of them.",
+        details={"limit": MAX_CONCURRENT_STREAMS},
+        retry_after=RETRY_AFTER_S,
+    )
 
 
 def release_database() -> None:

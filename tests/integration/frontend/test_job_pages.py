@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.db.models import F
-from django.test import AsyncClient, Client
+from django.test import Client
 from django.utils import timezone
 
 from frontend.job_stream import Subscription, stream_response
+from inference.api.submitter import ON_HANG_UP
 from tenants.accounts.models import Membership
 from tenants.base.upload_concurrency import MAX_CONCURRENT_STREAMS
 from tests.e2e.world import WORKER, World, nothing_of_use, report, start, versions_finish
@@ -246,13 +246,12 @@ def test_a_stream_is_offered_only_by_a_server_that_spends_no_thread_on_it(
 
 def test_a_tenant_has_a_share_of_the_streams_and_others_have_theirs(world: World) -> None:
     job, globex = made(world, "one")[0], Membership.unscoped.get(user=world.stranger).tenant
-    owner, viewer = AsyncClient(), AsyncClient()
+    owner, viewer = Client(), Client()
     owner.force_login(world.owner)
     viewer.force_login(world.viewer)
 
-    @async_to_sync
-    async def follow(client: AsyncClient) -> Any:
-        return await client.get(f"/t/acme/jobs/{job.pk}/live/")
+    def follow(client: Client) -> Any:
+        return client.get(f"/t/acme/jobs/{job.pk}/live/", **{ON_HANG_UP: print})  # as the web server asks
 
     streams = [follow(client) for client in [owner, viewer] * (MAX_CONCURRENT_STREAMS // 2)]
     assert {stream.status_code for stream in streams} == {200}
