@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from threading import Barrier, BrokenBarrierError
+from threading import Barrier, BrokenBarrierError, Event
 from typing import Any, Final
 
 import httpx
@@ -16,8 +16,7 @@ from benchmarks.product.hostile.target import Target, head, status
 QUOTA: Final = 3
 """Requests a day of the tenants whose quota is tried."""
 AT_ONCE, EVENT_STREAMS, JOBS, STREAMS, SCHEMAS_AT_ONCE = 30, 300, 6, 4, 4
-LONG_ENOUGH_S: Final = 1.0
-"""Of a stream, before its key is revoked."""
+BEGUN_WITHIN_S, MAX_TOKENS = 20.0, 4000
 ENDS_WITHIN_S: Final = 30.0
 
 
@@ -84,8 +83,9 @@ def revoked_keys(target: Target, until: float) -> Counter[str]:
         made.raise_for_status()
         key = made.json()
         with ThreadPoolExecutor(STREAMS) as pool:
-            ends = [pool.submit(_stream, target, key["key"], model, until) for _ in range(STREAMS)]
-            time.sleep(LONG_ENOUGH_S)
+            begun = Event()
+            ends = [pool.submit(_stream, target, key["key"], model, until, begun) for _ in range(STREAMS)]
+            begun.wait(BEGUN_WITHIN_S)
             running = [one for one in ends if not one.done()]
             revoked = time.monotonic()
             answer = person.delete(f"{keys}/{key['prefix']}")
@@ -96,14 +96,15 @@ def revoked_keys(target: Target, until: float) -> Counter[str]:
     )
 
 
-def _stream(target: Target, key: str, model: str, until: float) -> float:
-    """When the stream ended, or when it was no longer waited for."""
+def _stream(target: Target, key: str, model: str, until: float, begun: Event) -> float:
+    """When the stream ended, or when it was no longer waited for. Sets ``begun`` at its first event."""
     said = [{"role": "user", "content": f"tell of {target.words}"}]
-    body: dict[str, Any] = {"model": model, "messages": said, "stream": True, "temperature": 1.0}
+    body: dict[str, Any] = {"model": model, "messages": said, "stream": True, "max_tokens": MAX_TOKENS}
     with target.http(key=False) as http, suppress(httpx.HTTPError):
         headers = {"Authorization": f"Bearer {key}"}
         with http.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
             for _ in answer.iter_raw():
+                begun.set()
                 if time.monotonic() > until + ENDS_WITHIN_S:
                     break
     return time.monotonic()

@@ -91,7 +91,8 @@ class Preparation:
         """Have a tenant send so many requests a day, as the administration's page does it."""
         listed = self.admin.get(QUOTAS, params={"q": slug})
         listed.raise_for_status()
-        found = re.search(rf"{QUOTAS}(\d+)/change/", listed.text)
+        rows = listed.text[listed.text.index("result_list") :]  # above them, messages lead to other quotas
+        found = re.search(rf"{QUOTAS}(\d+)/change/", rows)
         assert found, f"{QUOTAS} lists no quota of {slug}"
         page = self.admin.get(f"{QUOTAS}{found[1]}/change/")
         inputs = [dict(ATTRIBUTE.findall(field)) for field in INPUTS.findall(page.text)]
