@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from inference.hplm.packed_attention import packed_attention
 from inference.hplm.sequences import PackedSequences
 
 MAX_UNFUSED_TOKENS = 256
@@ -24,7 +25,8 @@ def attention(
     token and there are few of them.
     """
     if isinstance(layout, PackedSequences):
-        return _packed(query, key, value, layout, heads)
+        query, key, value = (states.view(len(states), heads, -1) for states in (query, key, value))
+        return packed_attention(query, key, value, layout, is_causal=False).flatten(1)
     batch, tokens = query.shape[:2]
     query, key, value = (
         states.view(batch, tokens, heads, -1).transpose(1, 2) for states in (query, key, value)
@@ -41,40 +43,11 @@ def attention_received(layers: Sequence[QueryKey], heads: int) -> Tensor:
     """The attention [T] float32 that each token of one sequence receives from all its tokens, summed over
     layers and heads. layers: queries and keys [T, d] of each layer."""
     query, key = (
-        torch.cat([states.unflatten(1, (heads, -1)) for states in each], dim=1).transpose(0, 1).float()
+        torch.cat([states.view(len(states), heads, -1) for states in each], dim=1).transpose(0, 1).float()
         for each in zip(*layers, strict=True)
     )
     scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2))
     return scores.softmax(-1).sum((0, 1))
-
-
-def _packed(query: Tensor, key: Tensor, value: Tensor, sequences: PackedSequences, heads: int) -> Tensor:
-    if query.device.type == "cuda":
-        return _varlen(query, key, value, sequences, heads)
-    # A CPU has no kernel for sequences of different lengths; with a mask over padding it takes two to four
-    # times as long as group by group.
-    mixed = torch.empty_like(query)
-    for begin, count, length in sequences.runs():
-        part = slice(begin, begin + count * length)
-        q, k, v = (
-            states[part].view(count, length, heads, -1).transpose(1, 2) for states in (query, key, value)
-        )
-        # Without a mask the kernel takes a query that is not a number for one that attends to nothing.
-        everything = torch.ones(1, 1, 1, length, dtype=torch.bool)
-        found = functional.scaled_dot_product_attention(q, k, v, attn_mask=everything)
-        mixed[part].view(count, length, heads, -1).copy_(found.transpose(1, 2))
-    return mixed
-
-
-def _varlen(query: Tensor, key: Tensor, value: Tensor, sequences: PackedSequences, heads: int) -> Tensor:
-    from torch.nn.attention.varlen import varlen_attn
-
-    ends, longest = sequences.cumulative(query.device), sequences.longest
-    query, key, value = (states.view(len(states), heads, -1) for states in (query, key, value))
-    # One split of keys: else the longest neighbour would decide in which order a row is summed up.
-    mixed = varlen_attn(query, key, value, ends, ends, longest, longest, num_splits=1)
-    assert isinstance(mixed, Tensor)
-    return mixed.flatten(1)
 
 
 def _trains_on_cpu(query: Tensor) -> bool:

@@ -17,8 +17,12 @@ _DTYPES = {
 def pick_device(name: str) -> torch.device:
     """The device `name`: "cpu", "cuda", "cuda:1", or "auto" (CUDA if available, else the CPU).
 
+    Turns off cuDNN's attention in this process: it plans each new shape for half a second, and each decoded
+    block of tokens is a new shape.
+
     Raises HplmError(invalid_field) for an unknown name or a GPU that does not exist.
     """
+    torch.backends.cuda.enable_cudnn_sdp(False)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -4,11 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+MIN_PADDED_LENGTH: Final = 32
+"""Shorter sequences are padded to this length: attention computes as many places at once."""
 
 
 @dataclass(frozen=True)
@@ -85,3 +89,52 @@ class PackedSequences:
     def split(self, values: Tensor) -> tuple[Tensor, ...]:
         """The part [T, ...] of each sequence of values [N, ...]."""
         return torch.split(values, list(self.lengths))
+
+    def padded(self, device: torch.device) -> "PaddedSequences":
+        """The sequences padded, for kernels that take one length. Computed once for each device."""
+        if device not in self._padded:
+            self._padded[device] = PaddedSequences.of(self, device)
+        return self._padded[device]
+
+    @cached_property
+    def _padded(self) -> "dict[torch.device, PaddedSequences]":
+        return {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaddedSequences:
+    """Packed sequences of N tokens, padded to P places by repeating the last token of each.
+
+    A sequence is as long as the next power of two, whatever the others are. groups: the places of the
+    sequences of one padded length, and their number. tokens [P] int64: the token at each place. places [N]
+    int64: the place of each token. is_token [P] bool: false for padding.
+    """
+
+    groups: tuple[tuple[slice, int], ...]
+    tokens: Tensor
+    places: Tensor
+    is_token: Tensor
+
+    @classmethod
+    def of(cls, sequences: PackedSequences, device: torch.device) -> "PaddedSequences":
+        lengths, starts = np.array(sequences.lengths), sequences.starts
+        padded = np.array([_padded_length(length) for length in sequences.lengths])
+        groups: list[tuple[slice, int]] = []
+        tokens: list[NDArray[np.int64]] = []
+        places, end = np.empty(sequences.tokens, dtype=np.int64), 0
+        for length in np.unique(padded).tolist():
+            own = np.flatnonzero(padded == length)
+            positions, last = np.arange(length), lengths[own, None] - 1
+            tokens.append((starts[own, None] + np.minimum(positions, last)).ravel())
+            is_token = (positions <= last).ravel()
+            places[tokens[-1][is_token]] = end + np.flatnonzero(is_token)
+            groups.append((slice(end, end + len(is_token)), len(own)))
+            end += len(is_token)
+        on_device = torch.from_numpy(np.concatenate([*tokens, places])).to(device)
+        token_at, place_of = on_device[:end], on_device[end:]
+        is_token_at = place_of.new_zeros(end, dtype=torch.bool).index_fill_(0, place_of, True)
+        return cls(tuple(groups), token_at, place_of, is_token_at)
+
+
+def _padded_length(length: int) -> int:
+    return max(MIN_PADDED_LENGTH, 1 << (length - 1).bit_length())

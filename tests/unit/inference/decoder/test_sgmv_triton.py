@@ -1,11 +1,19 @@
-"""The Triton kernels, in Triton's interpreter: against a loop in float64, and the same in any company."""
+"""The Triton kernels, in Triton's interpreter: against a loop in float64, and the same in any company. They compile
+for GPUs that are not there."""
 
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+import inference
 from inference.decoder.sgmv.segments import Segments
 from tests.unit.inference.decoder.loras import (
     Parts,
@@ -176,3 +184,23 @@ def test_a_lora_of_another_dtype_is_an_error() -> None:
     inputs, outputs = random_states(SHAPE, "query", 1, dtype=torch.bfloat16)
     with pytest.raises(AssertionError, match="another dtype"):
         added([(full_lora(SHAPE, 4), 1)], inputs, outputs, (0, "query"))
+
+
+@pytest.mark.parametrize("capability", [75, 80, 90])
+def test_every_kernel_compiles_for_every_generation_of_gpus(capability: int, tmp_path: Path) -> None:
+    """From T4 and A100 to H100, in each dtype. Neither a GPU nor a driver is needed, nor a cache read."""
+    sources = (path.read_text() for path in Path(inference.__path__[0]).rglob("*.py"))
+    kernels = {name for source in sources for name in re.findall(r"(?m)^@triton\.jit\b.*\ndef (\w+)", source)}
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    made = subprocess.run(
+        [sys.executable, "-m", "tests.unit.inference.decoder.compile_kernels", str(capability)],
+        env=environment | {"TRITON_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    compiled = json.loads(made.stdout)
+    assert kernels
+    assert {name for name, _, _ in compiled} == kernels
+    assert {target.rstrip("a") for _, _, target in compiled} == {f"sm_{capability}"}

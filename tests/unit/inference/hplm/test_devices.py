@@ -17,6 +17,16 @@ def test_a_device_that_cannot_be_had_is_refused_by_name(name: str) -> None:
     assert caught.value.code == "invalid_field"
 
 
+def test_whoever_picks_a_device_attends_without_cudnn() -> None:
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    try:
+        pick_device("cpu")
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
+
+
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [

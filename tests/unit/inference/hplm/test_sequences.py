@@ -58,6 +58,18 @@ def test_a_sequence_attends_to_itself_alone(lengths: tuple[int, ...], dtype: tor
         torch.testing.assert_close(mixed, expected, atol=atol, rtol=0)
 
 
+@given(st.lists(st.integers(1, 140), min_size=1, max_size=6).map(tuple))
+def test_each_sequence_is_padded_behind_its_tokens_by_its_own_length_alone(lengths: tuple[int, ...]) -> None:
+    sequences, device = PackedSequences(lengths), torch.device("cpu")
+    padded = sequences.padded(device)
+    assert padded.tokens[padded.places].tolist() == list(range(sequences.tokens))
+    lone = {}
+    for length, part, places in zip(
+        lengths, sequences.split(padded.tokens.new_tensor(range(sequences.tokens))), sequences.split(padded.places), strict=True
+    ):
+        pass
+
+
 @given(lengths_of, st.data())
 def test_what_is_selected_of_sequences_keeps_their_order(
     lengths: tuple[int, ...], data: st.DataObject
