@@ -1,11 +1,14 @@
 """Which numbers of two computations have the same bits, and which are equal up to rounding.
 
-The same bits, by contract, on every machine; compare them exactly:
+The same bits, by contract, on every CPU; compare them exactly:
 
 - rows of a decoder, so log probabilities and tokens: in any company, after a preemption, and after a crash;
 - rows of tables, so what a lookup reads: from any file, cache or device;
 - training that is replayed, from its start or from a checkpoint;
 - what is only kept: weights, archives, an answer under an idempotency key.
+
+On a GPU the first and the third are equal up to rounding: cuBLAS chooses its kernels by the number of rows, and
+gradients are added up in any order.
 
 Equal up to rounding alone: what an encoder computes of a text in two different batches, so scores,
 confidences, embeddings and logits. Processors have kernels of their own for each number of rows, which add up
