@@ -59,15 +59,19 @@ def test_a_sequence_attends_to_itself_alone(lengths: tuple[int, ...], dtype: tor
 
 
 @given(st.lists(st.integers(1, 140), min_size=1, max_size=6).map(tuple))
-def test_each_sequence_is_padded_behind_its_tokens_by_its_own_length_alone(lengths: tuple[int, ...]) -> None:
+def test_sequences_are_padded_behind_their_tokens_by_their_own_lengths(lengths: tuple[int, ...]) -> None:
     sequences, device = PackedSequences(lengths), torch.device("cpu")
     padded = sequences.padded(device)
+    assert sequences.padded(device) is padded, "each layer needs it"
+    expected = {}
+    for tokens in sequences.split(torch.arange(sequences.tokens)):
+        own = tokens.tolist()
+        length = next(power for power in (32, 64, 128, 256) if power >= len(own))
+        expected.setdefault(length, []).append(own + own[-1:] * (length - len(own)))
+    found = [padded.tokens[part].view(count, -1).tolist() for part, count in padded.groups]
+    assert found == [expected[length] for length in sorted(expected)]
     assert padded.tokens[padded.places].tolist() == list(range(sequences.tokens))
-    lone = {}
-    for length, part, places in zip(
-        lengths, sequences.split(padded.tokens.new_tensor(range(sequences.tokens))), sequences.split(padded.places), strict=True
-    ):
-        pass
+    assert padded.is_token.nonzero().flatten().tolist() == sorted(padded.places.tolist())
 
 
 @given(lengths_of, st.data())

@@ -13,6 +13,7 @@ from inference.cascade.dispatcher import AnswerPolicy
 from inference.cascade.profile import CASCADE_FILE, CascadeProfile
 from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
+from tests.pretended_cuda import pretended_cuda
 from tests.rounding import up_to_rounding
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.world import (
@@ -79,6 +80,7 @@ def score(
     train: Path | None = None,
     answers: Path | None = None,
     policy: AnswerPolicy = AnswerPolicy.TABLE,
+    device: str = "auto",
     **more: Path,
 ) -> dict[str, Any]:
     return evaluate(
@@ -89,7 +91,7 @@ def score(
         task=task,
         reporter=NullReporter(),
         train_file=train,
-        settings=EvaluateSettings(precision="float32", policy=policy),
+        settings=EvaluateSettings(device=device, precision="float32", policy=policy),
         answers=answers,
         **more,
     )
@@ -110,6 +112,21 @@ def tuned(
         "out": folder / "out",
         "untouched": contents(branch.root, branch.lower, branch.plot) == before,
     }
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=["T4", "H100"])
+def test_both_levels_are_learnt_and_evaluated_in_float32_on_a_gpu(
+    branch: Branch, tmp_path: Path, capability: tuple[int, int]
+) -> None:
+    files = dataset(tmp_path, "classification")
+    settings = replace(SMALL, device="cuda", epochs=3, full_context_share=0.5)
+    with pretended_cuda(capability):
+        report = tune(branch, files, tmp_path / "out", settings=settings)
+        measured = score(
+            branch, tmp_path / "out", files.test, "classification", policy=AnswerPolicy.FULL, device="cuda"
+        )
+    assert report["test"]["value"] > report["test"]["majority_baseline"] + 0.25
+    assert measured["value"] > report["test"]["majority_baseline"] + 0.25
 
 
 def test_a_task_that_can_be_learnt_is_learnt_far_above_the_trivial_answer(tuned: dict[str, Any]) -> None:
