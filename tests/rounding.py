@@ -7,8 +7,8 @@ The same bits, by contract, on every CPU; compare them exactly:
 - training that is replayed, from its start or from a checkpoint;
 - what is only kept: weights, archives, an answer under an idempotency key.
 
-On a GPU the first and the third are equal up to rounding: cuBLAS chooses its kernels by the number of rows, and
-gradients are added up in any order.
+On a GPU the first and the third are equal up to rounding: cuBLAS may choose kernels by the number of rows,
+and gradients are added up in any order.
 
 Equal up to rounding alone: what an encoder computes of a text in two different batches, so scores,
 confidences, embeddings and logits. Processors have kernels of their own for each number of rows, which add up

@@ -41,8 +41,8 @@ class Decoder:
     """The weights of a decoder, frozen, and its forward pass over packed tokens.
 
     Packed: the T tokens of all sequences lie one after another, without padding; `attention` knows where each
-    begins. Gradients flow through to `states` and into `deltas` where they are enabled. On a CPU the numbers of
-    a token do not depend on the other sequences, bit by bit, if those of `attention` and `deltas` do not.
+    begins. Gradients flow through to `states` and into `deltas` where they are enabled. On a CPU the numbers
+    of a token do not depend on the other sequences, bit by bit, if those of `attention` and `deltas` do not.
 
     States between layers are float32 whatever the weights' dtype, so that each layer's rounding is not added
     to that of all layers below; inputs and outputs of the projections have the weights' dtype.

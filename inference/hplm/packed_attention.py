@@ -24,8 +24,8 @@ VARLEN_HEAD_SIZES: Final = range(8, 257, 8)
 def packed_attention(
     query: Tensor, key: Tensor, value: Tensor, sequences: PackedSequences, *, is_causal: bool
 ) -> Tensor:
-    """Mixed values [N, heads, d] of queries [N, heads, d], keys and values [N, kv_heads, d]. A token attends to
-    all tokens of its sequence, with `is_causal` to those up to itself."""
+    """Mixed values [N, heads, d] of queries [N, heads, d], keys and values [N, kv_heads, d]. A token attends
+    to all tokens of its sequence, with `is_causal` to those up to itself."""
     if query.device.type != "cuda":
         return _by_length(query, key, value, sequences, is_causal)
     if torch.is_autocast_enabled("cuda"):  # SDPA casts by itself, FlashAttention's operator does not.
@@ -86,9 +86,7 @@ def _by_length(
     return torch.cat(mixed)
 
 
-def _varlen(
-    query: Tensor, key: Tensor, value: Tensor, sequences: PackedSequences, is_causal: bool
-) -> Tensor:
+def _varlen(query: Tensor, key: Tensor, value: Tensor, sequences: PackedSequences, is_causal: bool) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn
 
     ends, longest = sequences.cumulative(query.device), sequences.longest

@@ -1,5 +1,5 @@
-"""The Triton kernels, in Triton's interpreter: against a loop in float64, and the same in any company. They compile
-for GPUs that are not there."""
+"""The Triton kernels, in Triton's interpreter: against a loop in float64, and the same in any company.
+They also compile for GPUs that are not there."""
 
 import json
 import os

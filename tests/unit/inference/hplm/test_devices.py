@@ -18,11 +18,11 @@ def test_a_device_that_cannot_be_had_is_refused_by_name(name: str) -> None:
 
 
 def test_whoever_picks_a_device_attends_without_cudnn() -> None:
-    before = torch.backends.cuda.cudnn_sdp_enabled()
+    before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     torch.backends.cuda.enable_cudnn_sdp(True)
     try:
         pick_device("cpu")
-        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     finally:
         torch.backends.cuda.enable_cudnn_sdp(before)
 

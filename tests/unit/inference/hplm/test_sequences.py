@@ -63,7 +63,7 @@ def test_sequences_are_padded_behind_their_tokens_by_their_own_lengths(lengths: 
     sequences, device = PackedSequences(lengths), torch.device("cpu")
     padded = sequences.padded(device)
     assert sequences.padded(device) is padded, "each layer needs it"
-    expected = {}
+    expected: dict[int, list[list[int]]] = {}
     for tokens in sequences.split(torch.arange(sequences.tokens)):
         own = tokens.tolist()
         length = next(power for power in (32, 64, 128, 256) if power >= len(own))
