@@ -70,20 +70,20 @@ def _by_length(
 ) -> Tensor:
     """Attention of neighbours of one length together. A CPU has no kernel for sequences of different lengths;
     with a mask over padding it takes two to four times as long."""
+    (_, heads, size), key_heads = query.shape, key.shape[1]
     mixed = []
     for begin, count, length in sequences.runs():
         part = slice(begin, begin + count * length)
-        q, k, v = (
-            states[part].view(count, length, *states.shape[1:]).transpose(1, 2)
-            for states in (query, key, value)
-        )
+        q = query[part].view(count, length, heads, size).transpose(1, 2)
+        k = key[part].view(count, length, key_heads, size).transpose(1, 2)
+        v = value[part].view(count, length, key_heads, size).transpose(1, 2)
         # Without a mask the kernel takes a query that is not a number for one that attends to nothing.
         everything = None if is_causal else torch.ones(1, 1, 1, length, dtype=torch.bool)
         found = functional.scaled_dot_product_attention(
-            q, k, v, attn_mask=everything, is_causal=is_causal, enable_gqa=True
+            q, k, v, attn_mask=everything, is_causal=is_causal, enable_gqa=heads != key_heads
         )
         mixed.append(found.transpose(1, 2).flatten(0, 1))
-    return torch.cat(mixed)
+    return mixed[0] if len(mixed) == 1 else torch.cat(mixed)
 
 
 def _varlen(query: Tensor, key: Tensor, value: Tensor, sequences: PackedSequences, is_causal: bool) -> Tensor:
