@@ -43,7 +43,7 @@ def attention_received(layers: Sequence[QueryKey], heads: int) -> Tensor:
     """The attention [T] float32 that each token of one sequence receives from all its tokens, summed over
     layers and heads. layers: queries and keys [T, d] of each layer."""
     query, key = (
-        torch.cat([states.view(len(states), heads, -1) for states in each], dim=1).transpose(0, 1).float()
+        torch.cat([states.unflatten(1, (heads, -1)) for states in each], dim=1).transpose(0, 1).float()
         for each in zip(*layers, strict=True)
     )
     scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2))
