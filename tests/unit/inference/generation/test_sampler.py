@@ -17,8 +17,9 @@ from transformers.generation.logits_process import (
 )
 
 from inference.generation.requests import SamplingParams
-from inference.generation.sampler import Choice, sample, token_weights
+from inference.generation.sampler import Choice, Draws, Penalties, sample
 from inference.generation.step import Chunk
+from inference.hplm.upload import Upload
 from tests.unit.inference.generation.chunks import chunk
 
 VOCAB = 2000
@@ -83,7 +84,9 @@ def test_the_probabilities_are_those_of_transformers(spread: float) -> None:
     known = [3, 5, 5, 8, 1999]
     params = [SamplingParams(max_tokens=9, **way) for way in WAYS]
     chunks = [due(known, 2, **way) for way in WAYS]
-    weights = token_weights(logits, chunks)
+    upload = Upload(logits.device)
+    penalties, draws = Penalties(chunks, upload), Draws(chunks, upload)
+    weights = draws.weights(penalties.apply(logits))
     found = weights / weights.sum(-1, keepdim=True)
     for row, asked in enumerate(params):
         torch.testing.assert_close(found[row], expected(logits[row], known, asked), atol=1e-6, rtol=1e-4)
