@@ -44,7 +44,7 @@ class DecoderRunner:
         self._stacks = LoraStacks()
         self._stream = _stream_of(decoder.device)
         if self._stream is not None:
-            # What was computed so far, of weights, or in memory that the cache has now.
+            # The current stream may still compute weights, or use memory that belongs to the cache now.
             self._stream.wait_stream(torch.cuda.current_stream(decoder.device))
 
     def run(self, step: Step) -> list[Outcome]:

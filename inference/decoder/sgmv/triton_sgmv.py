@@ -65,7 +65,11 @@ class TritonSgmv:
         ranks on the same or fewer projections.
         """
         assert _columns(segments) <= self._columns, "the ranks are larger than those of the first step"
-        for own, part in zip(self._metadata, self._metadata_of(segments), strict=True):
+        metadata = self._metadata_of(segments)
+        assert _is_aligned(metadata[2:]) >= self._is_aligned, (
+            "factors lie at other addresses than in the first"
+        )
+        for own, part in zip(self._metadata, metadata, strict=True):
             fits = all(size <= room for size, room in zip(part.shape, own.shape, strict=True))
             assert fits, "the step is larger than the first"
             own.zero_()
