@@ -19,7 +19,7 @@ class Upload:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        self.device = device
         self._waiting: list[Uploaded] = []
 
     def add(self, array: NDArray[Any]) -> "Uploaded":
@@ -31,7 +31,7 @@ class Upload:
     def send(self) -> None:
         """Copy what was added since the last copy."""
         waiting, self._waiting = self._waiting, []
-        if self._device.type == "cpu":
+        if self.device.type == "cpu":
             for added in waiting:
                 added.arrive(torch.from_numpy(added.array))
             return
@@ -43,7 +43,7 @@ class Upload:
         numbers = host.numpy()
         for begin, added in zip(begins, waiting, strict=False):
             numbers[begin : begin + added.array.nbytes] = added.array.reshape(-1).view(np.uint8)
-        copied = host.to(self._device, non_blocking=True)
+        copied = host.to(self.device, non_blocking=True)
         for begin, added in zip(begins, waiting, strict=False):
             own, dtype = copied[begin : begin + added.array.nbytes], torch.from_numpy(added.array).dtype
             added.arrive(own.view(dtype).view(added.array.shape))
