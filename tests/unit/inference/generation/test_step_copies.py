@@ -1,6 +1,7 @@
 """A step of the generation engine on a GPU: its copies and waits do not grow with models, layers and options,
 and its answers are those of a CPU."""
 
+import os
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -20,6 +21,10 @@ from tests.unit.inference.generation.chunks import chunk
 from tests.unit.inference.generation.decoder_world import random_lora
 from tests.unit.tiny_decoder import tiny_decoder
 
+pytest.importorskip("triton", reason="Triton is not installed")
+pytestmark = pytest.mark.skipif(
+    os.environ.get("TRITON_INTERPRET") != "1", reason="Triton compiles its kernels where there is a GPU"
+)
 MOST_COPIES, MOST_WAITS = 6, 2
 MOST_LAUNCHES, MOST_LAUNCHES_PER_LAYER = 145, 75
 """Of a step with all options and adapters whose sequences attend in five groups. Whoever saves some lowers
