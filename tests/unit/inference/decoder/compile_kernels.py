@@ -48,7 +48,7 @@ def main(capability: int) -> None:
         sgmv = TritonSgmv(Segments.of([(full_lora(SHAPE, rank, dtype=dtype), 2) for rank in (8, 64)]))
         for projection in ("query", "adapter"):
             sgmv(0, projection, *random_states(SHAPE, projection, 4, dtype=dtype))
-    print(json.dumps(compiled))
+    sys.stdout.write(json.dumps(compiled))
 
 
 if __name__ == "__main__":
