@@ -73,14 +73,13 @@ class KvCache:
         keys, values = self.blocks[self.layers.index(layer)]
         return keys, values
 
-    def clear(self, blocks: Sequence[int]) -> None:
-        """Set these blocks to zero in all layers.
+    def clear(self, blocks: Tensor) -> None:
+        """Set these blocks [n] int64 to zero in all layers.
 
         Attention gives the weight zero to what lies behind the end of a sequence. If the block's last owner
         left a number there that is not finite, the product with zero is not finite either.
         """
-        if blocks:
-            self.blocks[:, :, torch.as_tensor(blocks, device=self.blocks.device)] = 0
+        self.blocks.index_fill_(2, blocks, 0.0)
 
     def slots(self, block_table: Sequence[int], start: int, count: int) -> NDArray[np.int64]:
         """The slots [count] of the positions from start to start + count: slot s of a layer is token

@@ -1,11 +1,12 @@
 """Computes the steps of the generation engine with a decoder."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from inference.decoder.decoder import Decoder
 from inference.decoder.lora import DecoderLora
@@ -18,6 +19,7 @@ from inference.generation.paged_attention import PagedAttention
 from inference.generation.requests import GenerationError
 from inference.generation.sampler import Choice, sample
 from inference.generation.step import Chunk, Outcome, SampledToken, SequenceFailed, Step
+from inference.hplm.upload import Upload
 
 NOT_FINITE = GenerationError("inference_failed", "the model gave numbers that are not finite")
 
@@ -40,29 +42,47 @@ class DecoderRunner:
         self._cache = cache
         self._loras = loras
         self._stacks = LoraStacks()
+        self._stream = _stream_of(decoder.device)
+        if self._stream is not None:
+            # The current stream may still compute weights, or use memory that belongs to the cache now.
+            self._stream.wait_stream(torch.cuda.current_stream(decoder.device))
 
     def run(self, step: Step) -> list[Outcome]:
-        """See `Runner`. Raises SlotMismatchError if a chunk's model is not leased, and DeviceLostError."""
+        """See `Runner`. It returns when the device has computed the step. Raises SlotMismatchError if a
+        chunk's model is not leased, and DeviceLostError."""
         try:
-            return self._run(step.chunks)
+            with torch.cuda.stream(self._stream):
+                return self._run(step.chunks)
         except torch.AcceleratorError as error:
             raise DeviceLostError(str(error)) from error
 
     @torch.inference_mode()
     def _run(self, chunks: Sequence[Chunk]) -> list[Outcome]:
         parts = [(self._loras.lora(chunk.model), chunk.count) for chunk in chunks]
-        due = [chunk for chunk in chunks if chunk.sampling is not None]
-        logits = self._decoder.forward(
-            self._tensor([token for chunk in chunks for token in chunk.tokens]),
-            self._tensor([chunk.start + place for chunk in chunks for place in range(chunk.count)]),
-            PagedAttention(self._cache, chunks),
-            LoraDeltas(parts, self._stacks),
-            rows=self._tensor(_last_rows(chunks)),
+        upload = Upload(self._decoder.device)
+        tokens = upload.add(_numbers([token for chunk in chunks for token in chunk.tokens]))
+        positions = upload.add(
+            _numbers([chunk.start + place for chunk in chunks for place in range(chunk.count)])
         )
+        rows = upload.add(_numbers(_last_rows(chunks)))
+        attention = PagedAttention(self._cache, chunks, upload)
+        deltas = LoraDeltas(parts, self._stacks, upload)
+        logits = self._decoder.forward(tokens.tensor, positions.tensor, attention, deltas, rows=rows.tensor)
+        due = [chunk for chunk in chunks if chunk.sampling is not None]
+        if not due and self._stream is not None:
+            self._stream.synchronize()  # nothing else waits for the device
         return [outcome_of(chunk, choice) for chunk, choice in zip(due, sample(logits, due), strict=True)]
 
-    def _tensor(self, numbers: Sequence[int]) -> Tensor:
-        return torch.tensor(numbers, dtype=torch.int64, device=self._decoder.device)
+
+@cache
+def _stream_of(device: torch.device) -> torch.cuda.Stream | None:
+    """The stream of all decoders on a GPU, so that their steps do not wait for the batches of encoders, nor
+    these for them; None on a CPU."""
+    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+
+def _numbers(numbers: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(numbers, np.int64)
 
 
 def _last_rows(chunks: Sequence[Chunk]) -> list[int]:

@@ -13,6 +13,9 @@ import triton.language as tl
 
 OF_THE_STEP = ("narrow_stride", "narrow_rows", "rows", "tiles", "addresses", "columns", "ranks", "begins")
 """Arguments that differ by step: one compiled kernel serves all values, so that the numbers are the same."""
+LOAD_BYTES = tl.constexpr(16)
+"""The most bytes of a factor that a thread loads at once. With IS_ALIGNED all factors begin at a multiple of
+them."""
 
 
 @triton.jit(do_not_specialize=OF_THE_STEP)
@@ -21,6 +24,7 @@ def shrink_kernel(
     narrow, narrow_stride, narrow_rows,
     rows, tiles, addresses, columns,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr, BLOCK_INPUTS: tl.constexpr, SPLIT_K: tl.constexpr,
+    IS_ALIGNED: tl.constexpr,
 ):  # fmt: skip
     """narrow [SPLIT_K, narrow_rows, columns] float32: the parts of inputs [rows] @ A that each split of the
     inputs contributes. Grid: (tiles, blocks of columns, SPLIT_K).
@@ -40,21 +44,27 @@ def shrink_kernel(
     column = first_column + tl.arange(0, BLOCK_COLUMNS)
     is_column = column < width
     factor = tl.load(addresses + segment).to(tl.pointer_type(inputs.dtype.element_ty))
+    if IS_ALIGNED:
+        factor = tl.multiple_of(factor, LOAD_BYTES)
     total = tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), dtype=tl.float32)
-    for first in range(split * BLOCK_INPUTS, input_size, SPLIT_K * BLOCK_INPUTS):
-        at = first + tl.arange(0, BLOCK_INPUTS)
-        is_input = at < input_size
-        x = tl.load(
-            inputs + source[:, None] * input_stride + at[None, :],
-            mask=is_row[:, None] & is_input[None, :],
-            other=0.0,
-        )
-        a = tl.load(
-            factor + at[:, None] * width + column[None, :],
-            mask=is_input[:, None] & is_column[None, :],
-            other=0.0,
-        )
-        total = tl.dot(x, a, total, input_precision="ieee")
+    # A has a multiple of 4 columns (`COLUMN_MULTIPLE`). With one of 8, half precision is loaded by 16 bytes.
+    for multiple in tl.static_range(4, 12, 4):
+        if (width % 8 == 0) == (multiple == 8):
+            stride = width // multiple * multiple  # the width, whose multiple the compiler knows
+            for first in range(split * BLOCK_INPUTS, input_size, SPLIT_K * BLOCK_INPUTS):
+                at = first + tl.arange(0, BLOCK_INPUTS)
+                is_input = at < input_size
+                x = tl.load(
+                    inputs + source[:, None] * input_stride + at[None, :],
+                    mask=is_row[:, None] & is_input[None, :],
+                    other=0.0,
+                )
+                a = tl.load(
+                    factor + at[:, None] * stride + column[None, :],
+                    mask=is_input[:, None] & (column < stride)[None, :],
+                    other=0.0,
+                )
+                total = tl.dot(x, a, total, input_precision="ieee")
     target = (split * narrow_rows + places[:, None]) * narrow_stride + column[None, :]
     tl.store(narrow + target, total, mask=is_row[:, None] & is_column[None, :])
 
@@ -65,7 +75,7 @@ def expand_kernel(
     outputs, output_stride, output_size,
     rows, tiles, addresses, ranks, begins,
     BLOCK_ROWS: tl.constexpr, BLOCK_OUTPUTS: tl.constexpr, BLOCK_RANK: tl.constexpr, SPLIT_K: tl.constexpr,
-    HAS_RELU: tl.constexpr,
+    HAS_RELU: tl.constexpr, IS_ALIGNED: tl.constexpr,
 ):  # fmt: skip
     """Add narrow @ B to outputs [rows]; the SPLIT_K parts of `narrow` are added up first, in their order, and
     pass a ReLU with HAS_RELU. Grid: (tiles, blocks of outputs).
@@ -84,6 +94,8 @@ def expand_kernel(
     output = tl.program_id(1) * BLOCK_OUTPUTS + tl.arange(0, BLOCK_OUTPUTS)
     is_output = output < output_size
     factor = tl.load(addresses + segment).to(tl.pointer_type(outputs.dtype.element_ty))
+    if IS_ALIGNED:
+        factor = tl.multiple_of(factor, LOAD_BYTES)
     begin = tl.load(begins + segment)
     total = tl.zeros((BLOCK_ROWS, BLOCK_OUTPUTS), dtype=tl.float32)
     for first in range(0, rank, BLOCK_RANK):

@@ -5,7 +5,7 @@ narrow rows, expand multiplies these by B.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 import torch
@@ -13,7 +13,8 @@ from torch import Tensor
 
 from inference.decoder.lora_layout import INPUT_OF, LoraLayout, is_adapter
 from inference.decoder.sgmv.segments import Segments
-from inference.decoder.sgmv.triton_kernels import expand_kernel, shrink_kernel
+from inference.decoder.sgmv.triton_kernels import LOAD_BYTES, expand_kernel, shrink_kernel
+from inference.hplm.upload import Upload
 
 BLOCK_ROWS: Final = 16
 BLOCK_COLUMNS: Final = 16
@@ -27,9 +28,10 @@ Keys = tuple[Key, ...]
 
 
 class TritonSgmv:
-    """Adds the LoRAs of a step's segments. What the kernels must know is copied to the device once."""
+    """Adds the LoRAs of a step's segments. What the kernels must know is copied to the device once, with
+    whatever else is in `upload` (None: by itself)."""
 
-    def __init__(self, segments: Segments) -> None:
+    def __init__(self, segments: Segments, upload: Upload | None = None) -> None:
         self._segments = segments  # The kernels read its LoRAs by address.
         layouts = dict.fromkeys(segment.lora.layout for segment in segments.segments)
         self._columns = _columns(segments)
@@ -37,11 +39,24 @@ class TritonSgmv:
         self._expand_keys = _keys(_expands(layout)[0] for layout in layouts)
         row = segments.segments[0].lora.row
         self._dtype = row.dtype
-        self._metadata = [part.to(row.device) for part in self._metadata_of(segments)]
-        self._rows, self._tiles, shrinks, expands = self._metadata
-        self._shrinks = dict(zip(self._shrink_keys, shrinks, strict=True))
-        self._expands = dict(zip(self._expand_keys, expands, strict=True))
+        upload = upload or Upload(row.device)
+        metadata = self._metadata_of(segments)
+        self._is_aligned = _is_aligned(metadata[2:])
+        self._uploaded = [upload.add(part.numpy()) for part in metadata]
         self._shrunk: tuple[Key, Tensor, Tensor] | None = None
+
+    @cached_property
+    def _metadata(self) -> list[Tensor]:
+        """`_metadata_of` the segments, on the device."""
+        return [part.tensor for part in self._uploaded]
+
+    @cached_property
+    def _shrinks(self) -> dict[Key, Tensor]:
+        return dict(zip(self._shrink_keys, self._metadata[2], strict=True))
+
+    @cached_property
+    def _expands(self) -> dict[Key, Tensor]:
+        return dict(zip(self._expand_keys, self._metadata[3], strict=True))
 
     def refresh(self, segments: Segments) -> None:
         """Replace the step's metadata in place, for the replay of a CUDA graph that was captured with it.
@@ -50,7 +65,11 @@ class TritonSgmv:
         ranks on the same or fewer projections.
         """
         assert _columns(segments) <= self._columns, "the ranks are larger than those of the first step"
-        for own, part in zip(self._metadata, self._metadata_of(segments), strict=True):
+        metadata = self._metadata_of(segments)
+        assert _is_aligned(metadata[2:]) >= self._is_aligned, (
+            "factors lie at other addresses than in the first"
+        )
+        for own, part in zip(self._metadata, metadata, strict=True):
             fits = all(size <= room for size, room in zip(part.shape, own.shape, strict=True))
             assert fits, "the step is larger than the first"
             own.zero_()
@@ -76,13 +95,14 @@ class TritonSgmv:
         if table is None:
             return outputs
         narrow = self._shrink((layer, INPUT_OF[projection]), inputs)
-        grid = (len(self._tiles), -(-outputs.shape[1] // BLOCK_OUTPUTS))
+        rows, tiles = self._metadata[:2]
+        grid = (len(tiles), -(-outputs.shape[1] // BLOCK_OUTPUTS))
         expand_kernel[grid](
             narrow, narrow.stride(1), narrow.shape[1],
             outputs, outputs.stride(0), outputs.shape[1],
-            self._rows, self._tiles, *table.unbind(),
+            rows, tiles, *table.unbind(),
             BLOCK_ROWS=BLOCK_ROWS, BLOCK_OUTPUTS=BLOCK_OUTPUTS, BLOCK_RANK=BLOCK_RANK,
-            SPLIT_K=narrow.shape[0], HAS_RELU=is_adapter(projection),
+            SPLIT_K=narrow.shape[0], HAS_RELU=is_adapter(projection), IS_ALIGNED=self._is_aligned,
         )  # fmt: skip
         if outputs is inputs:
             self._shrunk = None
@@ -91,17 +111,18 @@ class TritonSgmv:
     def _shrink(self, key: Key, inputs: Tensor) -> Tensor:
         """The parts [SPLIT_K, rows, columns] of the narrow rows; kept for others that read `inputs`."""
         if self._shrunk is None or self._shrunk[0] != key or self._shrunk[1] is not inputs:
+            rows, tiles = self._metadata[:2]
             narrow = inputs.new_empty(
-                (split_k(inputs.shape[1]), len(self._rows), self._columns), dtype=torch.float32
+                (split_k(inputs.shape[1]), len(rows), self._columns), dtype=torch.float32
             )
-            grid = (len(self._tiles), -(-self._columns // BLOCK_COLUMNS), narrow.shape[0])
+            grid = (len(tiles), -(-self._columns // BLOCK_COLUMNS), narrow.shape[0])
             addresses, columns, _ = self._shrinks[key].unbind()
             shrink_kernel[grid](
                 inputs, inputs.stride(0), inputs.shape[1],
                 narrow, narrow.stride(1), narrow.shape[1],
-                self._rows, self._tiles, addresses, columns,
+                rows, tiles, addresses, columns,
                 BLOCK_ROWS=BLOCK_ROWS, BLOCK_COLUMNS=BLOCK_COLUMNS, BLOCK_INPUTS=BLOCK_INPUTS,
-                SPLIT_K=narrow.shape[0],
+                SPLIT_K=narrow.shape[0], IS_ALIGNED=self._is_aligned,
             )  # fmt: skip
             self._shrunk = key, inputs, narrow
         return self._shrunk[2]
@@ -120,6 +141,11 @@ def _tiles(segments: Segments) -> Iterator[tuple[int, int, int]]:
         for first in range(begin, end, BLOCK_ROWS):
             yield number, first, min(first + BLOCK_ROWS, end)
         begin = end
+
+
+def _is_aligned(tables: Sequence[Tensor]) -> bool:
+    """Whether all factors begin at addresses that wide loads need."""
+    return all(bool((table[:, 0] % LOAD_BYTES.value == 0).all()) for table in tables)
 
 
 def _columns(segments: Segments) -> int:

@@ -17,8 +17,10 @@ from transformers.generation.logits_process import (
 )
 
 from inference.generation.requests import SamplingParams
-from inference.generation.sampler import Choice, sample, token_weights
+from inference.generation.sampler import Choice, Draws, Penalties, sample
 from inference.generation.step import Chunk
+from inference.hplm.upload import Upload
+from tests.pretended_cuda import pretended_cuda
 from tests.unit.inference.generation.chunks import chunk
 
 VOCAB = 2000
@@ -83,7 +85,9 @@ def test_the_probabilities_are_those_of_transformers(spread: float) -> None:
     known = [3, 5, 5, 8, 1999]
     params = [SamplingParams(max_tokens=9, **way) for way in WAYS]
     chunks = [due(known, 2, **way) for way in WAYS]
-    weights = token_weights(logits, chunks)
+    upload = Upload(logits.device)
+    penalties, draws = Penalties(chunks, upload), Draws(chunks, upload)
+    weights = draws.weights(penalties.apply(logits))
     found = weights / weights.sum(-1, keepdim=True)
     for row, asked in enumerate(params):
         torch.testing.assert_close(found[row], expected(logits[row], known, asked), atol=1e-6, rtol=1e-4)
@@ -153,8 +157,13 @@ def test_the_draw_depends_on_seed_and_index_alone() -> None:
 
 
 def test_a_row_gets_the_same_token_in_any_company() -> None:
-    logits = random_logits(3 * len(WAYS), seed=3, spread=0.7)
-    chunks = [due([4, 5, 6, row], 2, seed=row, **WAYS[row % len(WAYS)]) for row in range(len(logits))]
+    """And the same log probabilities: in bfloat16 many tokens are as likely as others."""
+    logits = random_logits(3 * len(WAYS), seed=3, spread=0.7).bfloat16().float()
+    logprobs = [None, 0, 2, 3, 20]
+    chunks = [
+        due([4, 5, 6, row], 2, seed=row, logprobs=logprobs[row % len(logprobs)], **WAYS[row % len(WAYS)])
+        for row in range(len(logits))
+    ]
     together = sample(logits, chunks)
     assert together == [sample(logits[row : row + 1], [chunks[row]])[0] for row in range(len(logits))]
     assert together == sample(logits.flip(0), chunks[::-1])[::-1]
@@ -191,3 +200,21 @@ def test_log_probabilities_are_those_of_the_model_itself() -> None:
 
 def test_a_step_that_is_due_no_token_samples_none() -> None:
     assert sample(random_logits(0), []) == []
+
+
+def test_a_gpu_never_sums_a_lone_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its order of addition would differ from run to run."""
+    summed: list[int] = []
+    cumsum = Tensor.cumsum
+
+    def noted(weights: Tensor, dim: int) -> Tensor:
+        summed.append(len(weights))
+        return cumsum(weights, dim)
+
+    chunks = [due(top_p=0.999, temperature=2.0, seed=3, logprobs=2)]
+    expected = sample(random_logits(1), chunks)
+    with pretended_cuda():
+        monkeypatch.setattr(Tensor, "cumsum", noted)
+        assert sample(random_logits(1).to("cuda"), chunks) == expected
+    assert len(summed) == 5  # the draw, and twice the mass and the likeliest tokens, of which there are many
+    assert min(summed) == 2
