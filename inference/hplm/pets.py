@@ -242,8 +242,8 @@ def _view(row: Tensor, start: int, shape: tuple[int, ...]) -> Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedPet:
-    """One PET in its layout: rows [L, width]. key: of its copies on a device; the digest of its model, so that
-    a model that was loaded again finds its copy."""
+    """One PET in its layout: rows [L, width]. key: of its copies on a device. It is the digest of its model,
+    so that a model that was loaded again finds its copy."""
 
     layout: PetLayout
     rows: Tensor
