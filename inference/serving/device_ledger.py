@@ -75,11 +75,6 @@ class DeviceLedger:
         """By how much the sum of what was granted exceeds the total: 0, or the ledger has a fault."""
         return max(0, sum(self.granted.values()) - self.total_bytes)
 
-    @property
-    def rows_bytes(self) -> int:
-        """What rows of tables may take."""
-        return self.granted.get(ROWS, 0)
-
     def reserve(self, name: str, count: int, *, group: str = "") -> None:
         """Reserve so many bytes under this name, instead of what it had; caches shrink before this returns.
         Of one ``group`` only the largest counts: one of them is in use at a time. Raises
