@@ -57,6 +57,11 @@ class LoraPool:
         self._asked = 0
         self._largest = 0  # bytes of the largest model so far
 
+    @property
+    def used_bytes(self) -> int:
+        """The size of the models in memory."""
+        return self._pool.used_bytes
+
     def acquire(self, model: ModelIdentity) -> AdapterState:
         """Lease the model, or begin to load it; see `AdapterPool`. Raises what loading raised."""
         self._asked += 1

@@ -126,7 +126,7 @@ class _Piece:
 
     @property
     def is_there(self) -> bool:
-        return self.copied is None or self.copied.query()
+        return self.copied is None or bool(self.copied.query())  # type: ignore[no-untyped-call]
 
 
 class RowCache:
@@ -208,7 +208,7 @@ class RowCache:
         self._counts = np.zeros(count, dtype=np.uint32)
         self._free = self._entering = np.arange(0)
         self._piece: _Piece | None = None
-        self._filled = 0  # of a table that fits: so many of its first rows are there
+        self._filled: int = 0  # of a table that fits: so many of its first rows are there
         self._in_use = WeakSet[CachedRows]()
         self._in_use_before = WeakSet[CachedRows]()
         self._until_refresh = REFRESH_INTERVAL
