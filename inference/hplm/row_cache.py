@@ -142,6 +142,7 @@ class RowCache:
     def __init__(self, table: RowSource, capacity: int, device: torch.device) -> None:
         self._table, self._device = table, device
         self._lock = Lock()
+        self._filled = 0  # of a table that fits: so many of its first rows are there
         self._resize(capacity)
 
     @property
@@ -208,7 +209,7 @@ class RowCache:
         self._counts = np.zeros(count, dtype=np.uint32)
         self._free = self._entering = np.arange(0)
         self._piece: _Piece | None = None
-        self._filled: int = 0  # of a table that fits: so many of its first rows are there
+        self._filled = 0
         self._in_use = WeakSet[CachedRows]()
         self._in_use_before = WeakSet[CachedRows]()
         self._until_refresh = REFRESH_INTERVAL
