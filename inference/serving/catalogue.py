@@ -22,7 +22,6 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.rows import ModelIdentity, Row
 from inference.errors import HplmError
-from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.int8_scales import uses_int8
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
@@ -35,7 +34,6 @@ from inference.serving.loading import Checksums, Refusals, follow, load_verified
 from inference.serving.lower_layers import Chains, ServedLowerLayers, chain_name
 from inference.serving.memory import machine_bytes
 from inference.serving.metrics import WorkerMetrics
-from inference.text.tokenization import ROOT_FILE
 
 log = logging.getLogger(__name__)
 
@@ -331,7 +329,7 @@ class Catalogue:
             name: sha256 for name, sha256 in manifest.roots[digest].files.items() if name not in read_later
         }
         verify(folder, files, self._checksums.of)
-        self._reserve(digest, RootConfig.from_json(read_artifact_json(folder / ROOT_FILE)))
+        self._reserve(digest, RootConfig.load(folder))
         root = Root.load(folder, self.device, self.dtype)
         scales = None if self._weights is WeightFormat.FLOAT else root.int8_scales()
         if uses_int8(self._weights, scales, self.device, self.dtype):
