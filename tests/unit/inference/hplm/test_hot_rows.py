@@ -19,6 +19,7 @@ from inference.hplm.row_cache import (
     SearchResult,
     gather_rows,
 )
+from tests.pretended_cuda import pretended_cuda
 
 CPU = torch.device("cpu")
 ROWS = 40
@@ -214,3 +215,19 @@ def test_rows_that_come_in_are_copied_in_pieces_and_found_once_they_are_there(
     assert ask(hot, 3, 5, 8, 13) == []
     arrived = True
     assert ask(hot, 3, 5, 8, 13) == [3, 5, 8, 13]
+
+
+def test_rows_reach_a_gpu_while_no_lookup_waits() -> None:
+    own = Table()
+    with pretended_cuda() as cuda:
+        whole, part = (RowCache(own, rows, torch.device("cuda:0")) for rows in (ROWS, 4))
+        cuda.clear()
+        assert ask(part, 3, 5, 8, 13, times=2 * REFRESH_INTERVAL) == [3, 5, 8, 13]
+        assert len(cuda.copies) == 2  # the rows of a piece and their slots
+        assert cuda.waits == []
+        whole.fill()
+        assert len(cuda.waits) == 1  # whoever fills waits for each piece
+        for cache, rows in ((whole, [0, 39]), (part, [8, 13])):
+            named = cache.find(np.array(rows))
+            found = named.rows.index_select(0, torch.from_numpy(named.slots).to(named.rows.device))
+            assert np.array_equal(found.cpu().numpy(), own.vectors()[rows])

@@ -12,7 +12,8 @@ from inference.generation.step import AdapterState
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.catalogue import Catalogue
 from inference.serving.decoders import DecoderCatalogue
-from inference.serving.device_ledger import KV_SHARE, DeviceLedger
+from inference.serving.device_ledger import KV_SHARE, DeviceLedger, ledger_of
+from tests.pretended_cuda import pretended_cuda
 from tests.processes import PATIENCE_S
 from tests.unit.tiny_generative import GenerativeWorld, generative_world
 from tests.unit.tiny_world import TinyWorld, tiny_world
@@ -111,3 +112,20 @@ def test_a_generative_model_that_is_deleted_leaves_the_worker(
     world.publish(revision=2, **replace(writers, models=tuple(rest)).manifest_parts())
     worker.follow()
     assert loras.used_bytes == 0
+
+
+def test_a_gpu_is_shared_out_by_its_own_size_and_the_host_by_its_own(world: TinyWorld) -> None:
+    gpu = torch.device("cuda:0")
+    with pretended_cuda(free_bytes=10 << 30, total_bytes=16 << 30):
+        ledger = ledger_of(gpu)
+        catalogue = Catalogue(
+            ManifestWatcher(Path(world.artifact_root) / FILE_NAME),
+            device=gpu,
+            dtype=torch.float16,
+            pool_bytes=100 << 30,
+            ledger=ledger,
+        )
+    assert ledger.total_bytes == 9 << 30
+    assert ledger.granted["PETs"] == (9 << 30) // 4
+    assert ledger.granted["rows of tables"] == (9 << 30) - (2 << 30) - (9 << 30) // 4
+    assert catalogue.pool.budget_bytes == 100 << 30
