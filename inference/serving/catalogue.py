@@ -341,16 +341,12 @@ class Catalogue:
 
     def _reserve(self, digest: str, config: RootConfig) -> None:
         """Device memory of a root's upper layers, and of the activations of its batches. Raises HplmError if
-        there is not enough. What it took is released when a revision without it is served."""
-        self._reserved.add(digest)
+        the former do not fit. What it took is released when a revision without it is served."""
         name, number_bytes = _name_in_ledger(digest), self.dtype.itemsize
         activations = self.pipeline.pipelining.at_once * batch_bytes(config, self._limits, number_bytes)
-        try:
-            self.ledger.reserve(name, number_bytes * _upper_numbers(config))
-            self.ledger.reserve(name, activations, group="activations of a batch")
-        except HplmError:
-            self.ledger.release(name)
-            raise
+        self.ledger.reserve(name, number_bytes * _upper_numbers(config))
+        self._reserved.add(digest)
+        self.ledger.reserve_share(name, activations, group="activations of a batch")
 
     def has_int8_weights(self, root: str) -> bool:
         """Whether the root of this digest is served with int8 weights."""

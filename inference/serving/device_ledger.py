@@ -92,11 +92,12 @@ class DeviceLedger:
             self._reserved[group] = {**others, name: count}
             self._share_out()
 
-    def reserve_share(self, name: str, most: int) -> int:
-        """Reserve up to ``most`` bytes, at most half of what is not reserved. Returns how many."""
+    def reserve_share(self, name: str, most: int, *, group: str = "") -> int:
+        """Reserve up to ``most`` bytes, at most half of what is not reserved. Returns how many. ``group`` as
+        in `reserve`."""
         with self._lock:
-            count = min(most, self._unreserved(but=name) // 2)
-            self.reserve(name, count)
+            count = min(most, self._unreserved(but=group or name) // 2)
+            self.reserve(name, count, group=group)
             return count
 
     def add_cache(self, name: str, most: int, resize: Resize) -> None:

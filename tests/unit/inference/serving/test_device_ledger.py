@@ -66,6 +66,7 @@ class Worker:
         try:
             self.ledger.reserve(name, weights)
             self.fixed[name] = weights
+            self.ledger.reserve_share(name, weights // 3, group="activations")
             key_values = f"keys and values of {name}"
             most = self.ledger.total_bytes // device_ledger.KV_SHARE
             self.fixed[key_values] = self.ledger.reserve_share(key_values, most)
@@ -82,7 +83,8 @@ class Worker:
     @property
     def used_bytes(self) -> int:
         caches = sum(cache.bytes for cache in self.caches.values())
-        return sum(self.fixed.values()) + caches + self.rows.bytes
+        activations = self.ledger.granted.get("activations", 0)
+        return sum(self.fixed.values()) + activations + caches + self.rows.bytes
 
 
 steps = st.lists(
