@@ -1,14 +1,9 @@
 """Runs a step again where the device had no memory left."""
 
-import logging
-import traceback
 from collections.abc import Callable
 
-import torch
-
+from inference.engine.out_of_memory import retry_with_freed_memory
 from inference.generation.step import Outcome, Runner, Step
-
-log = logging.getLogger(__name__)
 
 
 class FreeingRunner:
@@ -21,10 +16,4 @@ class FreeingRunner:
 
     def run(self, step: Step) -> list[Outcome]:
         """See `Runner`. Raises what the second attempt raises."""
-        try:
-            return self._runner.run(step)
-        except torch.OutOfMemoryError as error:
-            log.warning("a step of %d tokens found no memory, it is tried again: %s", step.tokens, error)
-            traceback.clear_frames(error.__traceback__)  # they hold what the step had computed
-        self._free_memory()
-        return self._runner.run(step)
+        return retry_with_freed_memory(lambda: self._runner.run(step), self._free_memory)

@@ -16,6 +16,7 @@ from inference.engine.batcher import BatchLimits
 from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.engine import Counters, Engine
 from inference.engine.executor import Executor
+from inference.engine.out_of_memory import retry_with_freed_memory
 from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
@@ -330,7 +331,9 @@ class Catalogue:
         }
         verify(folder, files, self._checksums.of)
         self._reserve(digest, RootConfig.load(folder))
-        root = Root.load(folder, self.device, self.dtype)
+        root = retry_with_freed_memory(
+            lambda: Root.load(folder, self.device, self.dtype), self.ledger.give_back
+        )
         scales = None if self._weights is WeightFormat.FLOAT else root.int8_scales()
         if uses_int8(self._weights, scales, self.device, self.dtype):
             assert scales is not None

@@ -13,6 +13,7 @@ import torch
 from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.root import DecoderRoot, DecoderRootConfig
 from inference.engine.fairness import FairShares
+from inference.engine.out_of_memory import retry_with_freed_memory
 from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
 from inference.errors import HplmError
@@ -183,7 +184,9 @@ class DecoderCatalogue:
         numbers = sum(value.numel() for value in root.weights.values())
         self._ledger.reserve(weights, numbers * self._dtype.itemsize)
         cache_bytes = self._ledger.reserve_share(key_values, self._cache_bytes)
-        decoder = root.decoder(self._device, self._dtype)
+        decoder = retry_with_freed_memory(
+            lambda: root.decoder(self._device, self._dtype), self._ledger.give_back
+        )
         cache = KvCache.within(cache_bytes, decoder, BLOCK_SIZE)
         limits = GenerationLimits(
             context=root.config.max_tokens,
@@ -217,7 +220,10 @@ class DecoderCatalogue:
             if loaded.task != served.task:
                 message = f"published for {served.task}, made for {loaded.task}"
                 raise HplmError("corrupt_artifact", message)
-            return LoadedModel(loaded.lora.to(self._device, self._dtype))
+            lora = retry_with_freed_memory(
+                lambda: loaded.lora.to(self._device, self._dtype), self._ledger.give_back
+            )
+            return LoadedModel(lora)
 
         return self._refusals.attempt(model.digest, [folder / name for name in served.files], load)
 

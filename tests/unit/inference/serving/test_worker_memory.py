@@ -3,12 +3,15 @@
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from inference.decoder.root import DecoderRoot
 from inference.engine.rows import ModelIdentity
 from inference.generation.step import AdapterState
+from inference.hplm.root import Root
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.catalogue import Catalogue
 from inference.serving.decoders import DecoderCatalogue
@@ -129,3 +132,27 @@ def test_a_gpu_is_shared_out_by_its_own_size_and_the_host_by_its_own(world: Tiny
     assert ledger.granted["PETs"] == (9 << 30) // 4
     assert ledger.granted["rows of tables"] == (9 << 30) - (2 << 30) - (9 << 30) // 4
     assert catalogue.pool.budget_bytes == 100 << 30
+
+
+def test_what_finds_no_memory_when_it_is_loaded_empties_the_caches_first(
+    world: TinyWorld, writers: GenerativeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(**writers.manifest_parts())
+    worker, refused = Worker(world, PLENTY), list[str]()
+
+    def once_without_memory(kind: type, name: str) -> None:
+        load = getattr(kind, name)
+
+        def refuse_once(*arguments: Any) -> Any:
+            if name not in refused:
+                refused.append(name)
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return load(*arguments)
+
+        monkeypatch.setattr(kind, name, refuse_once)
+
+    once_without_memory(Root, "load")
+    once_without_memory(DecoderRoot, "decoder")
+    worker.follow()
+    assert sorted(refused) == ["decoder", "load"]
+    assert (worker.decoders.last_error, worker.encoders.last_error) == ("", "")
