@@ -35,13 +35,14 @@ from inference.queueing.consumer import RequestConsumer
 from inference.queueing.heartbeat import Heartbeat, beat_s
 from inference.queueing.misses import MissCounter
 from inference.queueing.status import DecoderStatus, State, WorkerStatus
-from inference.serving.catalogue import Catalogue
+from inference.serving.catalogue import POOL_SHARE, Catalogue
 from inference.serving.decoders import DecoderCatalogue
+from inference.serving.device_ledger import ledger_of
 from inference.serving.engine_loop import EngineLoop
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import Exporter, ExporterSettings
 from inference.serving.generation_loop import GenerationLoop
-from inference.serving.memory import device_bytes, host_bytes
+from inference.serving.memory import device_bytes, host_bytes, machine_bytes
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from inference.serving.watchdog import Watchdog
 
@@ -65,6 +66,8 @@ class Worker:
     def __init__(self, settings: WorkerSettings, exporter: ExporterSettings) -> None:
         """Raises HplmError for a device or number format that this machine does not have."""
         device = pick_device(settings.device)
+        pool_bytes = settings.pool_bytes or machine_bytes() // POOL_SHARE
+        ledger = ledger_of(device, device_bytes=settings.device_bytes, model_bytes=pool_bytes)
         if settings.weights is WeightFormat.INT8:
             check_int8_support(device)
         self._settings = settings
@@ -81,9 +84,9 @@ class Worker:
             device=device,
             dtype=pick_dtype(settings.dtype, device),
             weights=settings.weights,
-            pool_bytes=settings.pool_bytes,
+            pool_bytes=pool_bytes,
             lower_bytes=settings.lower_bytes,
-            device_bytes=settings.device_bytes,
+            ledger=ledger,
             limits=settings.limits,
             pipeline=Pipeline(with_parallel_batches(settings.pipelining, device)),
             metrics=self._metrics,
@@ -95,7 +98,7 @@ class Worker:
             device=device,
             dtype=self._catalogue.dtype,
             cache_bytes=settings.kv_cache_bytes,
-            pool_bytes=settings.pool_bytes,
+            ledger=ledger,
         )
         # A connection of its own: a thread generates beside the loop that infers.
         generating, alone = connect(settings.redis_url), threading.Lock()
@@ -131,8 +134,8 @@ class Worker:
             self._heartbeat() as heart,
             worker_commands.CommandListener(connect(url, retries=0), name, self._answers(heart)),
         ):
+            self._decoders.refresh()  # first: rows of tables take what weights leave
             self._catalogue.refresh()
-            self._decoders.refresh()
             self._catalogue.warm_up()
             freeze_loaded_objects()
             self._announce(heart, stop)

@@ -125,7 +125,7 @@ class Engine:
 
     def _load(self, model: ModelIdentity) -> PackedHplm:
         folder = self._models[model.hplm].folder
-        return PackedHplm.of(Hplm.load(folder, dtype=None), self._dtype)
+        return PackedHplm.of(Hplm.load(folder, dtype=None), self._dtype, model.digest)
 
     def _lower_layers(self, tables: Sequence[Path]) -> LowerLayers:
         chain = PlotChain([PlotTable.open(table) for table in tables])

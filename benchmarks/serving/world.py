@@ -154,7 +154,8 @@ class World:
 
     def load(self, model: ModelIdentity) -> PackedHplm:
         """From its files, as the inference worker does after comparing their checksums."""
-        return PackedHplm.of(Hplm.load(self.hplm_folder(int(model.hplm)), dtype=None), self.dtype)
+        hplm = Hplm.load(self.hplm_folder(int(model.hplm)), dtype=None)
+        return PackedHplm.of(hplm, self.dtype, model.digest)
 
     def store_hplms(self, count: int) -> None:
         """Write so many different models, as far as they are not there."""

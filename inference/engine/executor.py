@@ -2,8 +2,9 @@
 
 import logging
 import time
+import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from threading import Event
@@ -48,7 +49,8 @@ FAILED = "inference_failed"
 class Executor:
     """Runs batches of one root. ``lower_layers`` is asked when a batch begins: the caller may add to it and
     take away. Every batch that was begun must be finished, by the thread that began it. ``costs`` is what its
-    batches take, for whoever puts them together."""
+    batches take, for whoever puts them together. ``free_memory`` gives back what lies on the device and can
+    be loaded again: a batch that finds no memory calls it before it is tried again."""
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class Executor:
         pool: PetPool[PackedHplm],
         counters: Counters | None = None,
         pipeline: Pipeline | None = None,
+        free_memory: Callable[[], None] = lambda: None,
     ) -> None:
         config = root.config
         self.root = root
@@ -65,6 +68,7 @@ class Executor:
         self.costs = StepCosts()
         self._timing = NextBatchTiming(config.upper)
         self._lower_layers = lower_layers
+        self._free_memory = free_memory
         self._pipeline = pipeline or Pipeline(SYNCHRONISED)
         shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
         self._adapter_loader = AdapterLoader(pool, shape, root.upper.device, self._pipeline)
@@ -148,17 +152,25 @@ class Executor:
         with suppress(Exception):  # what could not be had holds nothing
             self._adapter_loader.release(batch.adapters.result().value.leases)
 
-    def _guarded(self, batch: InFlightBatch) -> list[Outcome] | None:
+    def _guarded(self, batch: InFlightBatch, *, again: bool = False) -> list[Outcome] | None:
         """What came of the batch, None where it was given up. What fails fails alone: rows without a model at
-        once, others by halving."""
+        once, others by halving. Where the device has no memory left, the batch is tried ``again`` first."""
         try:
             result = batch.computing.result().value
             return None if batch.given_up.is_set() else self._outcomes(batch, result)
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not take the other rows down
-            return self._blame(batch.rows, error)
+            failure = error
         finally:
             if not batch.given_up.is_set():
                 self._let_go(batch)
+        rows = batch.rows
+        batch.forget()  # what it had looked up and computed takes the memory of the next attempt
+        traceback.clear_frames(failure.__traceback__)
+        if isinstance(failure, torch.OutOfMemoryError) and not again:
+            log.warning("a batch of %d rows found no memory, it is tried again: %s", len(rows), failure)
+            self._free_memory()
+            return self._again(rows, again=True)
+        return self._blame(rows, failure)
 
     def _outcomes(self, batch: InFlightBatch, result: BatchResult | None) -> list[Outcome]:
         adapters = batch.adapters.result().value
@@ -172,15 +184,16 @@ class Executor:
             for row in batch.rows
         ]
 
-    def _again(self, rows: list[Row]) -> list[Outcome]:
-        """Rows from the beginning, with nothing done ahead."""
+    def _again(self, rows: list[Row], *, again: bool = False) -> list[Outcome]:
+        """Rows from the beginning, with nothing done ahead; ``again`` as in `_guarded`."""
         if not rows:
             return []
         number = self._pipeline.number()
         looked_up = Stage(retrieval(rows, self._lower_layers), None)
         fetched = Stage(lambda: self._adapter_loader.fetch(number, rows), None, Adapters.bring_layers)
         computing = Stage(lambda: self._run(number, rows, looked_up, fetched, BatchCallbacks()), None)
-        return self._guarded(InFlightBatch(number, rows, looked_up, fetched, computing, Event())) or []
+        batch = InFlightBatch(number, rows, looked_up, fetched, computing, Event())
+        return self._guarded(batch, again=again) or []
 
     def _blame(self, rows: list[Row], error: Exception) -> list[Outcome]:
         """Half a batch at a time, until the row that fails stands alone. Raises DeviceLostError where none
@@ -189,8 +202,8 @@ class Executor:
             raise DeviceLostError(str(error)) from error
         if len(rows) > 1:
             log.warning("a batch of %d rows failed (%s), trying halves", len(rows), error)
-            half = len(rows) // 2
-            return self._again(rows[:half]) + self._again(rows[half:])
+            half, freed = len(rows) // 2, isinstance(error, torch.OutOfMemoryError)
+            return self._again(rows[:half], again=freed) + self._again(rows[half:], again=freed)
         if isinstance(error, SlotMismatchError):
             self.counters.slot_mismatches += 1
         log.error("a row of %s failed", rows[0].model, exc_info=error)

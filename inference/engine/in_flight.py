@@ -57,6 +57,11 @@ class InFlightBatch:
     computing: Stage[BatchResult | None]
     given_up: Event
 
+    def forget(self) -> None:
+        """Drop what its stages gave."""
+        for stage in (self.lookup, self.adapters, self.computing):
+            stage.forget()
+
     def when_done(self, call: Callable[[int], object]) -> None:
         """Call it with the batch's number when it is computed, from the thread that computed it."""
         self.computing.when_done(lambda: call(self.number))

@@ -58,6 +58,12 @@ class Stage(Generic[Result]):
         if self._job is not None:
             wait([self._given])
 
+    def forget(self) -> None:
+        """Drop what it gave or raised, if it is done; then it can be asked for no more."""
+        if self._given.done():
+            self._given = Future()
+            self._given.cancel()
+
     def cancel(self) -> None:
         """Do not begin it, unless it was begun."""
         if self._job is not None and self._job.cancel():

@@ -1,6 +1,6 @@
 """The LoRAs that steps compute with: loaded while others decode, leased from start to end of a request."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
@@ -57,6 +57,11 @@ class LoraPool:
         self._asked = 0
         self._largest = 0  # bytes of the largest model so far
 
+    @property
+    def used_bytes(self) -> int:
+        """The size of the models in memory."""
+        return self._pool.used_bytes
+
     def acquire(self, model: ModelIdentity) -> AdapterState:
         """Lease the model, or begin to load it; see `AdapterPool`. Raises what loading raised."""
         self._asked += 1
@@ -75,6 +80,10 @@ class LoraPool:
         if not held.users:
             del self._held[model.digest]
             self._pool.release(held.lease)
+
+    def keep(self, digests: Container[str]) -> None:
+        """Evict all other models; those that running requests use when these are done."""
+        self._pool.keep(digests)
 
     def lora(self, model: ModelIdentity) -> DecoderLora | None:
         """The LoRA of a leased model. Raises SlotMismatchError if its slot is of another one."""

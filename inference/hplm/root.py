@@ -14,7 +14,6 @@ from inference.errors import HplmError
 from inference.hplm.architecture import Architecture, make_activation
 from inference.hplm.artifact_files import (
     load_weights,
-    read_artifact_json,
     read_weights,
     select_prefix,
     to_float32,
@@ -218,7 +217,7 @@ class Root:
 
         Raises HplmError(corrupt_artifact) if a file is missing, damaged or has another format.
         """
-        config = RootConfig.from_json(read_artifact_json(folder / ROOT_FILE))
+        config = RootConfig.load(folder)
         architecture = config.architecture
         if not (folder / TOKENIZER_FILE).is_file():
             raise HplmError("corrupt_artifact", f"{TOKENIZER_FILE} is missing")

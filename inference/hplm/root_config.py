@@ -2,12 +2,14 @@
 
 import dataclasses
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from inference.errors import HplmError
 from inference.hplm.architecture import Architecture
-from inference.hplm.artifact_files import FORMAT
+from inference.hplm.artifact_files import FORMAT, read_artifact_json
 from inference.hplm.fragments import DEFAULT_N, MAX_ID, MAX_N, MIN_N
+from inference.text.tokenization import ROOT_FILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,11 @@ class RootConfig:
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+    @classmethod
+    def load(cls, folder: Path) -> "RootConfig":
+        """That of the root in a folder. Raises HplmError(corrupt_artifact)."""
+        return cls.from_json(read_artifact_json(folder / ROOT_FILE))
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> "RootConfig":

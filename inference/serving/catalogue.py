@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,22 +16,23 @@ from inference.engine.batcher import BatchLimits
 from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.engine import Counters, Engine
 from inference.engine.executor import Executor
+from inference.engine.out_of_memory import retry_with_freed_memory
 from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.rows import ModelIdentity, Row
 from inference.errors import HplmError
+from inference.hplm.encoder import UpperLayers
 from inference.hplm.int8_scales import uses_int8
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
 from inference.hplm.weight_format import WeightFormat
 from inference.manifest import Manifest, ManifestWatcher, ServedHplm
 from inference.serving.background_task import BackgroundTask
-from inference.serving.hot_tier import free_bytes, left_for_rows
+from inference.serving.device_ledger import PET_SHARE, DeviceLedger, batch_bytes, ledger_of
 from inference.serving.loading import Checksums, Refusals, follow, load_verified, verify
 from inference.serving.lower_layers import Chains, ServedLowerLayers, chain_name
-from inference.serving.memory import device_bytes as bytes_of_device
 from inference.serving.memory import machine_bytes
 from inference.serving.metrics import WorkerMetrics
 
@@ -39,8 +40,7 @@ log = logging.getLogger(__name__)
 
 LOWER_BYTES = 2 * 1024**3
 POOL_SHARE = 4
-"""The PET pool takes up to a quarter of the machine's memory, and its PETs on an accelerator a quarter of
-that of the accelerator."""
+"""The PET pool takes up to a quarter of the machine's memory."""
 WARM_UP_TOKENS = 8
 LOADING_SHARE = 2 / 3
 """Loading models takes at most this share of the time before ready; the rest is for running texts."""
@@ -91,21 +91,22 @@ class Catalogue:
         lower_bytes: int = LOWER_BYTES,
         pipeline: Pipeline | None = None,
         metrics: WorkerMetrics | None = None,
-        device_bytes: int = 0,
+        ledger: DeviceLedger | None = None,
         limits: BatchLimits | None = None,
         warm_up_s: float = 0.0,
         load_ahead_s: float = 0.0,
     ) -> None:
-        """``pool_bytes``: of the PET pool; None: a quarter of the memory. ``warm_up_s``: for so long at most
-        the first revision is loaded and run by ``warm_up``. ``load_ahead_s``: for so long the models of each
-        later revision are loaded before they are asked for, beside what is served."""
+        """``pool_bytes``: of the PET pool, on the host; None: a quarter of its memory. ``ledger``: of the
+        device; None: one of its own. ``warm_up_s``: for so long at most the first revision is loaded and run
+        by ``warm_up``. ``load_ahead_s``: for so long the models of each later revision are loaded before they
+        are asked for, beside what is served."""
         self.device = device
         self.dtype = dtype
         self._weights = weights
         self._read = metrics.timed_load(self._read_hplm) if metrics else self._read_hplm
         self._refusals = Refusals()
-        self._device_pets = _device_pets(device, device_bytes)
-        self.pool = PetPool(self._load_hplm, pool_bytes or machine_bytes() // POOL_SHARE, self._device_pets)
+        pool_bytes = pool_bytes or machine_bytes() // POOL_SHARE
+        self.ledger = ledger or ledger_of(device, model_bytes=pool_bytes)
         self.counters = Counters()
         self.pipeline = pipeline or Pipeline(SYNCHRONISED)
         self._checksums = Checksums()
@@ -113,10 +114,13 @@ class Catalogue:
             device=device,
             dtype=dtype,
             lower_bytes=lower_bytes,
-            hot_bytes=self._hot_bytes,
+            ledger=self.ledger,
             checksums=self._checksums,
         )
-        self._device_bytes, self._limits = device_bytes, limits or BatchLimits()
+        self.pool = PetPool(self._load_hplm, pool_bytes, self._device_pets())
+        self._limits = limits or BatchLimits()
+        self._reserved: set[str] = set()
+        """The roots that the ledger knows."""
         self._watcher = watcher
         nothing = Manifest(artifact_root=watcher.artifact_root)
         self._now = Revision(nothing, {}, {}, Chains(nothing), "")
@@ -210,7 +214,7 @@ class Catalogue:
             Row(level.name, ids, np.zeros_like(ids), identity_of(hplm), route.chain, level, len(ids))
             for level in Level
         ]
-        executor = Executor(route.executor.root, self.lower_layers, self.pool, pipeline=self.pipeline)
+        executor = self._executor(route.executor.root, Counters())
         for flight in [executor.begin(rows) for _ in range(executor.parallel_batches)]:
             executor.finish(flight)
         for _ in range(executor.parallel_batches):
@@ -258,8 +262,12 @@ class Catalogue:
         if revision is None:
             return False
         self._now, self._failure = revision, ""
+        gone = self._reserved - revision.roots.keys()
+        self._reserved -= gone
+        self.ledger.release(*map(_name_in_ledger, gone))
         self.lower_layers.swap(revision.chains)
         self.pool.pin(revision.manifest.pinned)
+        self.pool.keep({hplm.digest for hplm in revision.manifest.hplms.values()})
         self._bring_due = True
         served = len(revision.executors), len(revision.manifest.hplms)
         log.info("revision %d: %d roots, %d models", revision.manifest.revision, *served)
@@ -285,7 +293,6 @@ class Catalogue:
             | {manifest.folder("plot", plot) for hplm in manifest.hplms.values() for plot in hplm.plots}
             | {manifest.folder("hplm", hplm.digest) for hplm in manifest.hplms.values()}
         )
-        self.pool.keep({hplm.digest for hplm in manifest.hplms.values()})
 
     def route(self, model: ModelIdentity) -> Route:
         """Where rows for ``model`` go; NotServedError when it is unknown, removed or cannot be served."""
@@ -314,22 +321,7 @@ class Catalogue:
     def _read_hplm(self, model: ModelIdentity) -> PackedHplm:
         served = self._served(model)  # it may have been removed since the row was admitted
         hplm = load_verified(self.manifest.folder("hplm", model.digest), served, self._checksums.of)
-        return PackedHplm.of(hplm, self.dtype)
-
-    def _hot_bytes(self, roots: Iterable[RootConfig]) -> int:
-        """What rows of tables may take of the device, beside everything else that is to lie there."""
-        lower = self.lower_layers
-        pets = self._device_pets
-        free = free_bytes(self.device) + lower.hot.bytes + lower.lowers.used_bytes
-        free += pets.used_bytes if pets else 0
-        return left_for_rows(
-            self._device_bytes or free,
-            roots,
-            limits=self._limits,
-            lower_bytes=lower.lowers.budget_bytes,
-            pet_bytes=pets.budget_bytes if pets else 0,
-            number_bytes=self.dtype.itemsize,
-        )
+        return PackedHplm.of(hplm, self.dtype, model.digest)
 
     def _load_root(self, manifest: Manifest, digest: str) -> Root:
         folder = manifest.folder("root", digest)
@@ -338,7 +330,10 @@ class Catalogue:
             name: sha256 for name, sha256 in manifest.roots[digest].files.items() if name not in read_later
         }
         verify(folder, files, self._checksums.of)
-        root = Root.load(folder, self.device, self.dtype)
+        self._reserve(digest, RootConfig.load(folder))
+        root = retry_with_freed_memory(
+            lambda: Root.load(folder, self.device, self.dtype), self.ledger.give_back
+        )
         scales = None if self._weights is WeightFormat.FLOAT else root.int8_scales()
         if uses_int8(self._weights, scales, self.device, self.dtype):
             assert scales is not None
@@ -347,22 +342,47 @@ class Catalogue:
             log.warning("root %s has no int8 scales and is served in float; convert it again", digest)
         return root
 
+    def _reserve(self, digest: str, config: RootConfig) -> None:
+        """Device memory of a root's upper layers, and of the activations of its batches. Raises HplmError if
+        the former do not fit. What it took is released when a revision without it is served."""
+        name, number_bytes = _name_in_ledger(digest), self.dtype.itemsize
+        activations = self.pipeline.pipelining.at_once * batch_bytes(config, self._limits, number_bytes)
+        self.ledger.reserve(name, number_bytes * _upper_numbers(config))
+        self._reserved.add(digest)
+        self.ledger.reserve_share(name, activations, group="activations of a batch")
+
     def has_int8_weights(self, root: str) -> bool:
         """Whether the root of this digest is served with int8 weights."""
         executor = self.executors.get(root)
         return executor is not None and executor.root.upper.has_int8_weights
 
     def _start(self, root: Root) -> Executor:
-        executor = Executor(root, self.lower_layers, self.pool, self.counters, self.pipeline)
+        executor = self._executor(root, self.counters)
         executor.warm_up(rows=4, tokens=root.config.max_tokens)
         return executor
 
+    def _executor(self, root: Root, counters: Counters) -> Executor:
+        free = self.ledger.give_back
+        return Executor(root, self.lower_layers, self.pool, counters, self.pipeline, free_memory=free)
 
-def _device_pets(device: torch.device, device_bytes: int) -> DevicePets | None:
-    """None for a CPU, which computes with PETs where they lie."""
-    if device.type == "cpu":
-        return None
-    return DevicePets(copy_pinned(device), (device_bytes or bytes_of_device(device)[1]) // POOL_SHARE)
+    def _device_pets(self) -> DevicePets | None:
+        """None for a CPU, which computes with PETs where they lie."""
+        if self.device.type == "cpu":
+            return None
+        pets = DevicePets(copy_pinned(self.device), budget_bytes=0)
+        self.ledger.add_cache("PETs", self.ledger.total_bytes // PET_SHARE, pets.resize)
+        return pets
+
+
+def _name_in_ledger(root: str) -> str:
+    return f"root {root[:12]}"
+
+
+def _upper_numbers(config: RootConfig) -> int:
+    """How many numbers the upper layers have."""
+    with torch.device("meta"):
+        upper = UpperLayers(config.architecture, config.upper)
+    return sum(weights.numel() for weights in upper.parameters())
 
 
 def _warm_up_ids(config: RootConfig) -> NDArray[np.int64]:

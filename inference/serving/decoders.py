@@ -13,11 +13,13 @@ import torch
 from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.root import DecoderRoot, DecoderRootConfig
 from inference.engine.fairness import FairShares
+from inference.engine.out_of_memory import retry_with_freed_memory
 from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
 from inference.errors import HplmError
 from inference.generation.counts import GenerationCounts
 from inference.generation.engine import GenerationEngine
+from inference.generation.freeing_runner import FreeingRunner
 from inference.generation.kv_cache import KvCache
 from inference.generation.limits import GenerationLimits
 from inference.generation.lora_pool import LoadedModel, LoraPool
@@ -26,15 +28,12 @@ from inference.generation.warm_up import warm_up
 from inference.manifest import Manifest, ManifestWatcher
 from inference.serving.background_task import BackgroundTask
 from inference.serving.catalogue import NotServedError
+from inference.serving.device_ledger import KV_SHARE, LORA_SHARE, DeviceLedger, ledger_of, step_bytes
 from inference.serving.loading import Checksums, Refusals, follow, verify
-from inference.serving.memory import machine_bytes
 
 log = logging.getLogger(__name__)
 
 BLOCK_SIZE: Final = 16
-POOL_SHARE: Final = 16
-CACHE_SHARE: Final = 16
-"""The LoRAs of a root, and its key-value cache, each take up to a sixteenth of the machine's memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +41,7 @@ class ServedRoot:
     """A decoder root in memory: its configuration, and the engine that continues prompts with it.
     number_format: what that computes in, as answers name it."""
 
+    digest: str
     config: DecoderRootConfig
     engine: GenerationEngine
     loras: LoraPool
@@ -66,15 +66,15 @@ class DecoderCatalogue:
         device: torch.device,
         dtype: torch.dtype,
         cache_bytes: int | None = None,
-        pool_bytes: int | None = None,
+        ledger: DeviceLedger | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``cache_bytes`` of keys and values, ``pool_bytes`` of LoRAs, of each root; None: a sixteenth of the
-        memory. ``clock`` is that of deadlines."""
+        """``cache_bytes``: of the keys and values of each root; None: a sixteenth of the ``ledger``.
+        ``ledger``: of the device; None: one of its own. ``clock`` is that of deadlines."""
         self._watcher = watcher
         self._device, self._dtype = device, dtype
-        self._cache_bytes = cache_bytes or machine_bytes() // CACHE_SHARE
-        self._pool_bytes = pool_bytes or machine_bytes() // POOL_SHARE
+        self._ledger = ledger or ledger_of(device)
+        self._cache_bytes = cache_bytes or self._ledger.total_bytes // KV_SHARE
         self._clock = clock
         self._checksums, self._refusals = Checksums(), Refusals()
         self._loading = ThreadPoolExecutor(1, "loras")
@@ -110,7 +110,11 @@ class DecoderCatalogue:
 
     def working(self) -> list[ServedRoot]:
         """All that may have requests: those that are served, and those that have some left."""
-        self._leaving = [root for root in self._leaving if not root.engine.is_idle]
+        idle = [root for root in self._leaving if root.engine.is_idle]
+        self._leaving = [root for root in self._leaving if root not in idle]
+        for root in idle:
+            if root.digest not in self._now.roots:
+                self._ledger.release(*_names_in_ledger(root.digest))
         return [*self._now.roots.values(), *self._leaving]
 
     def reread(self) -> None:
@@ -134,6 +138,8 @@ class DecoderCatalogue:
             kept = {id(root) for root in revision.roots.values()}
             self._leaving += [root for root in self._now.roots.values() if id(root) not in kept]
             self._now = revision
+            for root in revision.roots.values():
+                root.loras.keep({hplm.digest for hplm in revision.manifest.generative_hplms.values()})
         if not self._next.under_way and self._watcher.has_changed():
             self._next.begin(self._prepare)
 
@@ -166,9 +172,22 @@ class DecoderCatalogue:
     def _load_root(self, manifest: Manifest, digest: str) -> ServedRoot:
         folder = manifest.folder("root", digest)
         verify(folder, manifest.decoders[digest].files, self._checksums.of)
-        root = DecoderRoot.load(folder)
-        decoder = root.decoder(self._device, self._dtype)
-        cache = KvCache.within(self._cache_bytes, decoder, BLOCK_SIZE)
+        try:
+            return self._start(digest, DecoderRoot.load(folder))
+        except BaseException:
+            self._ledger.release(*_names_in_ledger(digest))
+            raise
+
+    def _start(self, digest: str, root: DecoderRoot) -> ServedRoot:
+        """The engine of a root, in memory that the ledger grants. Raises HplmError if there is not enough."""
+        weights, key_values, loras_name = _names_in_ledger(digest)
+        numbers = sum(value.numel() for value in root.weights.values())
+        self._ledger.reserve(weights, numbers * self._dtype.itemsize)
+        cache_bytes = self._ledger.reserve_share(key_values, self._cache_bytes)
+        decoder = retry_with_freed_memory(
+            lambda: root.decoder(self._device, self._dtype), self._ledger.give_back
+        )
+        cache = KvCache.within(cache_bytes, decoder, BLOCK_SIZE)
         limits = GenerationLimits(
             context=root.config.max_tokens,
             vocabulary=root.config.architecture.vocab,
@@ -176,13 +195,18 @@ class DecoderCatalogue:
             block_size=BLOCK_SIZE,
         )
         read = partial(self._load_model, root.config)
-        loras = LoraPool(PetPool(read, self._pool_bytes), self._loading, limits.sequences)
+        pool = PetPool(read, budget_bytes=0)
+        activations = step_bytes(decoder, cache, limits)
+        self._ledger.reserve_share(weights, activations, group="activations of a step")
+        self._ledger.add_cache(loras_name, self._ledger.total_bytes // LORA_SHARE, pool.resize)
+        loras = LoraPool(pool, self._loading, limits.sequences)
         shares = FairShares(lambda tenant: self.manifest.weight(tenant))
         warm_up(decoder, cache, limits)
         tokens = len(cache) * BLOCK_SIZE
         log.info("%s: keys and values of %d tokens in %d bytes", root.config.name, tokens, cache.bytes)
-        engine = GenerationEngine(limits, DecoderRunner(decoder, cache, loras), loras, self._clock, shares)
-        return ServedRoot(root.config, engine, loras, str(decoder.dtype).removeprefix("torch."))
+        runner = FreeingRunner(DecoderRunner(decoder, cache, loras), self._ledger.give_back)
+        engine = GenerationEngine(limits, runner, loras, self._clock, shares)
+        return ServedRoot(digest, root.config, engine, loras, str(decoder.dtype).removeprefix("torch."))
 
     def _load_model(self, config: DecoderRootConfig, model: ModelIdentity) -> LoadedModel:
         served = self.manifest.find_generative(model.tenant, model.hplm, model.version)
@@ -196,6 +220,14 @@ class DecoderCatalogue:
             if loaded.task != served.task:
                 message = f"published for {served.task}, made for {loaded.task}"
                 raise HplmError("corrupt_artifact", message)
-            return LoadedModel(loaded.lora.to(self._device, self._dtype))
+            lora = retry_with_freed_memory(
+                lambda: loaded.lora.to(self._device, self._dtype), self._ledger.give_back
+            )
+            return LoadedModel(lora)
 
         return self._refusals.attempt(model.digest, [folder / name for name in served.files], load)
+
+
+def _names_in_ledger(root: str) -> tuple[str, str, str]:
+    """Of its weights and activations, of its keys and values, and of its LoRAs."""
+    return f"root {root[:12]}", f"keys and values of root {root[:12]}", f"LoRAs of root {root[:12]}"

@@ -34,10 +34,10 @@ class SettingError(Exception):
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """name: differs from every other living worker's. roots: names or digests of the roots that are served,
-    none for all. pool_bytes: of the PET pool; None: a quarter of the memory. kv_cache_bytes: of the keys and
-    values of each decoder; None: a sixteenth. device_bytes: of the device, for all but the upper layers; 0:
-    what is free. life_s: how long a heartbeat lasts. stuck_s: how
-    long one turn of the loop may take before the process ends itself."""
+    none for all. pool_bytes: of the PET pool, on the host; None: a quarter of its memory. kv_cache_bytes: of
+    the keys and values of each decoder, on the device; None: a sixteenth. device_bytes: of the device, for
+    everything; 0: what is free. life_s: how long a heartbeat lasts. stuck_s: how long one turn of the loop
+    may take before the process ends itself."""
 
     redis_url: str = field(repr=False)
     artifact_root: Path

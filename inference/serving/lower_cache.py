@@ -52,6 +52,12 @@ class LowerCache:
             for name in self._held.keys() - set(names):
                 del self._held[name]
 
+    def resize(self, budget_bytes: int) -> None:
+        """Change the budget, and drop at once what is beyond it."""
+        with self._lock:
+            self.budget_bytes = budget_bytes
+            self._make_room(least=0)
+
     def _find(self, name: str) -> FullLower | None:
         with self._lock:
             if name in self._held:
@@ -62,8 +68,11 @@ class LowerCache:
         with self._lock:
             self.loads += 1
             self._held[name] = module
-            while len(self._held) > 1 and self._used() > self.budget_bytes:
-                self._held.popitem(last=False)
+            self._make_room(least=1)
+
+    def _make_room(self, least: int) -> None:
+        while len(self._held) > least and self._used() > self.budget_bytes:
+            self._held.popitem(last=False)
 
     def _used(self) -> int:
         return sum(map(size_of, self._held.values()))

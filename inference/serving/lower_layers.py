@@ -1,7 +1,7 @@
 """What stands for the lower layers of what is served: chains of tables, and the layers behind them."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from inference.hplm.encoder import FullLower
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import FULL_LOWER_FILE, LOWER_FILE, Root
-from inference.hplm.root_config import RootConfig
 from inference.manifest import Manifest, ServedHplm
+from inference.serving.device_ledger import DeviceLedger
 from inference.serving.hot_tier import HotTier
 from inference.serving.loading import Checksums, Refusals, follow, verify, verify_artifact
 from inference.serving.lower_cache import LowerCache
@@ -41,6 +41,11 @@ class _Link:
     composition: Composition
     full: FullLowerFile
 
+    @property
+    def bytes(self) -> int:
+        """Of the composition, which computes with copies of all of its tensors."""
+        return 2 * sum(value.nbytes for value in self.composition.tensors().values())
+
 
 @dataclass(frozen=True, slots=True)
 class Chains:
@@ -57,7 +62,7 @@ class ServedLowerLayers:
     """Tables are mapped at once. Full-context lower layers are loaded with the revision that needs them, as
     far as half of their budget holds them, and the others when a text needs them.
 
-    ``hot_bytes`` says how much of the device may be taken for rows of tables beside those roots. One thread
+    They take at most ``lower_bytes`` of the device, and rows of tables what its ``ledger`` leaves. One thread
     may ``prepare`` while another serves; only the latter may ``swap``.
     """
 
@@ -67,12 +72,14 @@ class ServedLowerLayers:
         device: torch.device,
         dtype: torch.dtype,
         lower_bytes: int,
-        hot_bytes: Callable[[Iterable[RootConfig]], int] = lambda _: 0,
+        ledger: DeviceLedger,
         checksums: Checksums | None = None,
     ) -> None:
         self.lowers = LowerCache(budget_bytes=lower_bytes)
         self.hot = HotTier(device)
-        self._hot_bytes = hot_bytes
+        self._ledger = ledger
+        ledger.add_cache("lower layers", lower_bytes, self.lowers.resize)
+        ledger.add_rows(self.hot.resize)
         self._checksums = checksums or Checksums()
         self._refusals = Refusals()
         self._device = device
@@ -87,9 +94,10 @@ class ServedLowerLayers:
         now, hplms = self._now, manifest.hplms.values()
         wanted = {digest for hplm in hplms for digest in hplm.plots}
         tables, lacking = follow(now.tables, wanted, lambda digest: self._table(manifest, digest))
-        self.hot.follow(tables, self._hot_bytes(root.config for root in roots.values()))
         named = {chain_name(hplm): hplm for hplm in hplms}
         links, broken = follow(now.links, named, lambda name: self._link(manifest, tables, named[name]))
+        self._ledger.reserve("compositions", sum(link.bytes for link in links.values()))
+        self.hot.follow(tables)
         chains = Chains(manifest, roots, tables, links)
         unloaded = self._load_ahead(chains)
         return replace(chains, error=lacking or broken or unloaded)

@@ -15,11 +15,14 @@ from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.misses import MissCounter
 from inference.queueing.transport import RequestQueue
 from inference.serving.catalogue import Catalogue
+from inference.serving.device_ledger import ledger_of
 from inference.serving.engine_loop import EngineLoop
 from inference.serving.loop_timing import Clock, LoopTiming
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from tests.integration.inference.queueing.requests import replies_in
 from tests.unit.tiny_world import TinyWorld
+
+CPU = torch.device("cpu")
 
 
 class LateClock(Clock):
@@ -56,11 +59,11 @@ class Desk:
         self.metrics = WorkerMetrics(lambda: GaugeValues(0, 0, 0, 0), place=place)
         self.catalogue = Catalogue(
             watcher,
-            device=torch.device("cpu"),
+            device=CPU,
             dtype=torch.float32,
             pool_bytes=pool_bytes,
             lower_bytes=lower_bytes,
-            device_bytes=device_bytes,
+            ledger=ledger_of(CPU, device_bytes=device_bytes, model_bytes=pool_bytes or 0),
             pipeline=pipeline,
             metrics=self.metrics,
         )

@@ -93,7 +93,6 @@ def completion(version: Version) -> tuple[int, ...]:
         device=torch.device("cpu"),
         dtype=torch.float32,
         cache_bytes=2**22,
-        pool_bytes=2**24,
     )
     catalogue.refresh()
     assert version.tenant is not None

@@ -2,6 +2,8 @@
 
 import dataclasses
 import time
+import weakref
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,11 @@ import numpy as np
 import pytest
 import torch
 
+from inference.engine.executor import Executor
 from inference.engine.packed import PackedHplm
-from inference.engine.rows import Answered, Failed, ModelIdentity, StageSeconds
+from inference.engine.pipeline import Pipeline
+from inference.engine.pipelining import SYNCHRONISED, Pipelining
+from inference.engine.rows import Answered, Failed, ModelIdentity, Row, StageSeconds
 from inference.errors import DeviceLostError, HplmError
 from tests.unit.inference.engine.worlds import EngineWorld, damaged
 from tests.unit.tiny import tiny_hplm, tiny_root
@@ -79,6 +84,55 @@ def test_a_lost_device_is_no_row_s_fault(world: EngineWorld, monkeypatch: pytest
     monkeypatch.setattr(executor, "_compute", refuse)
     with pytest.raises(DeviceLostError, match="device-side assert"):
         executor.step([world.row(number, "the river") for number in range(4)])
+
+
+class FullDevice:
+    """Memory for batches of so many rows, or for any once it was freed so often. Watches what failed attempts
+    had computed."""
+
+    def __init__(self, executor: Executor, *, rows: int, frees: int) -> None:
+        self.freed = 0
+        self.sizes: list[int] = []
+        self._rows, self._frees = rows, frees
+        self._compute = executor._compute
+        self._computed: list[weakref.ref[torch.Tensor]] = []
+
+    def free(self) -> None:
+        assert not [left for left in self._computed if left() is not None]
+        self.freed += 1
+
+    def compute(self, rows: list[Row], *arguments: Any) -> Any:
+        assert not [left for left in self._computed if left() is not None]
+        self.sizes.append(len(rows))
+        states = torch.zeros(3)
+        if len(rows) > self._rows and self.freed < self._frees:
+            self._computed.append(weakref.ref(states))
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return self._compute(rows, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("rows", "frees", "sizes"),
+    [(4, 9, [4]), (0, 1, [4, 4]), (2, 9, [4, 4, 2, 2]), (1, 9, [4, 4, 2, 1, 1, 2, 1, 1])],
+)
+@pytest.mark.parametrize("pipelining", [SYNCHRONISED, Pipelining()])
+def test_a_batch_without_memory_frees_it_and_is_tried_again_before_it_is_halved(
+    world: EngineWorld,
+    monkeypatch: pytest.MonkeyPatch,
+    pipelining: Pipelining,
+    rows: int,
+    frees: int,
+    sizes: list[int],
+) -> None:
+    with closing(Pipeline(pipelining)) as pipeline:
+        executor = world.executor(pipeline=pipeline)
+        device = FullDevice(executor, rows=rows, frees=frees)
+        monkeypatch.setattr(executor, "_compute", device.compute)
+        monkeypatch.setattr(executor, "_free_memory", device.free)
+        outcomes = executor.step([world.row(number, "the river") for number in range(4)])
+    assert max(world.differences(outcomes)) < 1e-4
+    assert (device.sizes, device.freed) == (sizes, int(rows < 4))
+    executor.pool.check_integrity()
 
 
 @pytest.mark.parametrize(("other", "fillings"), [(1, 0), (0, 1), (1, 1)])

@@ -153,6 +153,8 @@ def test_autocast_to_bfloat16_changes_no_more_than_rounding(
     chain = halves[1].chain
     composition = chain.composition.with_context_dtype(context)
     caches = [RowCache(table, len(table), torch.device("cpu")) for table in chain.tables] if hot else []
+    for cache in caches:
+        cache.fill()
     half = replace(halves[1], composition=composition, row_caches=caches)
     ids = [ids_of(shared_world, text) for text in ("the river zebra", "quixotic", "light of the city")]
     plain = compute_lower_states(ids, [half] * 3, [level] * 3)

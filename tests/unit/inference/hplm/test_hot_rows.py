@@ -1,5 +1,7 @@
 """Rows that lie on the device are the table's own, and those that are asked for most."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from inference.hplm import row_cache
 from inference.hplm.quantization import quantize, read_rows
 from inference.hplm.row_cache import (
     MAX_EVICTED_SHARE,
@@ -16,6 +19,7 @@ from inference.hplm.row_cache import (
     SearchResult,
     gather_rows,
 )
+from tests.pretended_cuda import pretended_cuda
 
 CPU = torch.device("cpu")
 ROWS = 40
@@ -57,6 +61,13 @@ def ask(hot: RowCache, *rows: int, times: int = 1) -> list[int]:
     return [row for row, here in zip(rows, found.cached.tolist(), strict=True) if here]
 
 
+def filled(own: Table, capacity: int = ROWS) -> RowCache:
+    """The cache of a table, with all rows if they fit."""
+    cache = RowCache(own, capacity, CPU)
+    cache.fill()
+    return cache
+
+
 batches = st.lists(st.sets(st.integers(0, ROWS - 1), max_size=12), max_size=150)
 capacities = st.lists(st.integers(0, ROWS + 3), min_size=2, max_size=2)
 
@@ -66,7 +77,7 @@ def test_what_lies_on_the_device_is_what_the_tables_hold(
     asked: list[set[int]], capacity: list[int], data: st.DataObject
 ) -> None:
     tables = [Table(seed=0), Table(seed=1)]
-    hot = [RowCache(own, room, CPU) for own, room in zip(tables, capacity, strict=True)]
+    hot = [filled(own, room) for own, room in zip(tables, capacity, strict=True)]
     for rows in asked:
         of_table = np.array([row % 2 for row in rows], dtype=np.uint8)
         row = np.array(sorted(rows), dtype=np.int64)
@@ -76,11 +87,13 @@ def test_what_lies_on_the_device_is_what_the_tables_hold(
         assert np.array_equal(given, np.reshape(expected, given.shape))
         if data.draw(st.integers(0, 20)) == 0:
             hot[0].resize(data.draw(capacities)[0])
+        if data.draw(st.integers(0, 20)) == 0:
+            hot[0].fill()
 
 
 def test_a_table_that_fits_is_there_from_the_beginning() -> None:
-    assert ask(RowCache(Table(), ROWS, CPU), *range(ROWS)) == [*range(ROWS)]
-    assert RowCache(Table(), ROWS + 5, CPU).capacity == ROWS
+    assert ask(filled(Table()), *range(ROWS)) == [*range(ROWS)]
+    assert filled(Table(), ROWS + 5).capacity == ROWS
 
 
 def test_of_a_larger_table_the_rows_that_are_asked_for_most_come_in() -> None:
@@ -126,7 +139,7 @@ def test_what_was_named_to_a_batch_stays_however_much_is_looked_up_meanwhile(loo
 
 def test_a_batch_that_is_under_way_keeps_its_rows_when_the_room_changes() -> None:
     own = Table()
-    hot = RowCache(own, ROWS, CPU)
+    hot = filled(own)
     named = hot.find(np.array([4, 9]))
     hot.resize(0)
     assert ask(hot, 4, 9) == []
@@ -148,5 +161,73 @@ def test_no_more_than_a_share_is_exchanged_at_once() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_rows_in_eight_bits_lie_there_as_they_are_read(dtype: str) -> None:
     own = Table(dtype)
-    found = RowCache(own, ROWS, CPU).find(np.arange(ROWS))
+    found = filled(own).find(np.arange(ROWS))
     assert np.array_equal(found.rows.numpy(), own.vectors())
+
+
+def pieces_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_cache, "PIECE_BYTES", rows * 2 * Table.n * Table.hidden)
+
+
+def test_a_table_is_filled_in_pieces_of_which_the_first_are_found_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pieces_of(10, monkeypatch)
+    own, found = Table(), list[list[int]]()
+    hot, read = RowCache(own, ROWS, CPU), own.read
+
+    def watched(at: NDArray[np.int64], out: NDArray[np.float16]) -> None:
+        found.append(ask(hot, 0, 9, 10, 39))
+        read(at, out)
+
+    monkeypatch.setattr(own, "read", watched)
+    hot.fill()
+    assert found == [[], [0, 9], [0, 9, 10], [0, 9, 10]]
+    assert ask(hot, 0, 9, 10, 39) == [0, 9, 10, 39]
+
+
+def test_a_table_that_loses_its_room_is_filled_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces_of(10, monkeypatch)
+    own = Table()
+    hot, read = RowCache(own, ROWS, CPU), own.read
+
+    def shrunk(at: NDArray[np.int64], out: NDArray[np.float16]) -> None:
+        read(at, out)
+        hot.resize(2)
+
+    monkeypatch.setattr(own, "read", shrunk)
+    hot.fill()
+    assert (hot.capacity, ask(hot, *range(ROWS))) == (2, [])
+
+
+def test_rows_that_come_in_are_copied_in_pieces_and_found_once_they_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pieces_of(2, monkeypatch)
+    arrived = False
+
+    def is_there(piece: Any) -> bool:
+        return arrived
+
+    monkeypatch.setattr(row_cache._Piece, "is_there", property(is_there))
+    hot = RowCache(Table(), 4, CPU)
+    ask(hot, 3, 5, 8, 13, times=2 * REFRESH_INTERVAL)
+    assert ask(hot, 3, 5, 8, 13) == []
+    arrived = True
+    assert ask(hot, 3, 5, 8, 13) == [3, 5, 8, 13]
+
+
+def test_rows_reach_a_gpu_while_no_lookup_waits() -> None:
+    own = Table()
+    with pretended_cuda() as cuda:
+        whole, part = (RowCache(own, rows, torch.device("cuda:0")) for rows in (ROWS, 4))
+        cuda.clear()
+        assert ask(part, 3, 5, 8, 13, times=2 * REFRESH_INTERVAL) == [3, 5, 8, 13]
+        assert len(cuda.copies) == 2  # the rows of a piece and their slots
+        assert cuda.waits == []
+        whole.fill()
+        assert len(cuda.waits) == 1  # whoever fills waits for each piece
+        for cache, rows in ((whole, [0, 39]), (part, [8, 13])):
+            named = cache.find(np.array(rows))
+            found = named.rows.index_select(0, torch.from_numpy(named.slots).to(named.rows.device))
+            assert np.array_equal(found.cpu().numpy(), own.vectors()[rows])

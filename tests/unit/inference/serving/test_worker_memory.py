@@ -1,0 +1,158 @@
+"""What a worker takes of its device: encoders and decoders book in one ledger."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from inference.decoder.root import DecoderRoot
+from inference.engine.rows import ModelIdentity
+from inference.generation.step import AdapterState
+from inference.hplm.root import Root
+from inference.manifest import FILE_NAME, ManifestWatcher
+from inference.serving.catalogue import Catalogue
+from inference.serving.decoders import DecoderCatalogue
+from inference.serving.device_ledger import KV_SHARE, DeviceLedger, ledger_of
+from tests.pretended_cuda import pretended_cuda
+from tests.processes import PATIENCE_S
+from tests.unit.tiny_generative import GenerativeWorld, generative_world
+from tests.unit.tiny_world import TinyWorld, tiny_world
+
+CPU = torch.device("cpu")
+PLENTY = 4 << 30
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> TinyWorld:
+    return tiny_world(tmp_path)
+
+
+@pytest.fixture
+def writers(world: TinyWorld) -> GenerativeWorld:
+    return generative_world(Path(world.artifact_root))
+
+
+class Worker:
+    """The catalogues of a worker whose device has so many bytes."""
+
+    def __init__(self, world: TinyWorld, total_bytes: int) -> None:
+        self.ledger = DeviceLedger(total_bytes)
+        path = Path(world.artifact_root) / FILE_NAME
+        self.decoders = DecoderCatalogue(
+            ManifestWatcher(path), device=CPU, dtype=torch.float32, ledger=self.ledger
+        )
+        self.encoders = Catalogue(
+            ManifestWatcher(path), device=CPU, dtype=torch.float32, pool_bytes=1 << 30, ledger=self.ledger
+        )
+
+    def follow(self) -> dict[str, int]:
+        """What the ledger granted once the manifest is served."""
+        self.decoders.refresh()
+        self.encoders.refresh()
+        self.decoders.working()
+        assert self.ledger.overflow_bytes == 0
+        return self.ledger.granted
+
+
+def test_encoders_decoders_and_rows_of_tables_share_one_device(
+    world: TinyWorld, writers: GenerativeWorld
+) -> None:
+    world.publish(**writers.manifest_parts())
+    worker = Worker(world, PLENTY)
+    granted = worker.follow()
+    decoder, encoder = f"root {writers.root[:12]}", f"root {world.root_digest[:12]}"
+    parts = {decoder, f"keys and values of {decoder}", f"LoRAs of {decoder}", "activations of a step"}
+    parts |= {encoder, "activations of a batch", "compositions", "lower layers", "rows of tables"}
+    assert granted.keys() == parts
+    weights = sum(
+        value.nbytes for value in worker.encoders.executors[world.root_digest].root.upper.parameters()
+    )
+    assert granted[encoder] == weights
+    assert granted[f"keys and values of {decoder}"] == PLENTY // KV_SHARE
+    assert 0 < worker.encoders.lower_layers.hot.bytes <= granted["rows of tables"]
+
+
+def test_a_root_that_is_served_no_more_gives_its_memory_back(
+    world: TinyWorld, writers: GenerativeWorld
+) -> None:
+    world.publish(**writers.manifest_parts())
+    worker = Worker(world, PLENTY)
+    worker.follow()
+    world.publish(revision=2)
+    granted = worker.follow()
+    assert not [part for part in granted if writers.root[:12] in part]
+    assert f"root {world.root_digest[:12]}" in granted
+
+
+def test_a_root_for_which_there_is_no_memory_is_refused_and_books_nothing(
+    world: TinyWorld, writers: GenerativeWorld
+) -> None:
+    world.publish(**writers.manifest_parts())
+    worker = Worker(world, 1 << 10)
+    granted = worker.follow()
+    assert (worker.decoders.roots, worker.encoders.executors) == ({}, {})
+    assert "are left. Raise HMI_DEVICE_MB" in worker.decoders.last_error
+    assert not [part for part in granted if part.startswith(("root", "keys", "LoRAs"))]
+
+
+def test_a_generative_model_that_is_deleted_leaves_the_worker(
+    world: TinyWorld, writers: GenerativeWorld
+) -> None:
+    world.publish(**writers.manifest_parts())
+    worker = Worker(world, PLENTY)
+    worker.follow()
+    loras = worker.decoders.roots[writers.root].loras
+    first, *rest = writers.models
+    model = ModelIdentity(first.tenant, first.hplm, first.version, first.digest)
+    until = time.monotonic() + PATIENCE_S
+    while loras.acquire(model) is not AdapterState.LEASED:
+        assert time.monotonic() < until
+    loras.release(model)
+    assert loras.used_bytes > 0
+    world.publish(revision=2, **replace(writers, models=tuple(rest)).manifest_parts())
+    worker.follow()
+    assert loras.used_bytes == 0
+
+
+def test_a_gpu_is_shared_out_by_its_own_size_and_the_host_by_its_own(world: TinyWorld) -> None:
+    gpu = torch.device("cuda:0")
+    with pretended_cuda(free_bytes=10 << 30, total_bytes=16 << 30):
+        ledger = ledger_of(gpu)
+        catalogue = Catalogue(
+            ManifestWatcher(Path(world.artifact_root) / FILE_NAME),
+            device=gpu,
+            dtype=torch.float16,
+            pool_bytes=100 << 30,
+            ledger=ledger,
+        )
+    assert ledger.total_bytes == 9 << 30
+    assert ledger.granted["PETs"] == (9 << 30) // 4
+    assert ledger.granted["rows of tables"] == (9 << 30) - (2 << 30) - (9 << 30) // 4
+    assert catalogue.pool.budget_bytes == 100 << 30
+
+
+def test_what_finds_no_memory_when_it_is_loaded_empties_the_caches_first(
+    world: TinyWorld, writers: GenerativeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(**writers.manifest_parts())
+    worker, refused = Worker(world, PLENTY), list[str]()
+
+    def once_without_memory(kind: type, name: str) -> None:
+        load = getattr(kind, name)
+
+        def refuse_once(*arguments: Any) -> Any:
+            if name not in refused:
+                refused.append(name)
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return load(*arguments)
+
+        monkeypatch.setattr(kind, name, refuse_once)
+
+    once_without_memory(Root, "load")
+    once_without_memory(DecoderRoot, "decoder")
+    worker.follow()
+    assert sorted(refused) == ["decoder", "load"]
+    assert (worker.decoders.last_error, worker.encoders.last_error) == ("", "")
