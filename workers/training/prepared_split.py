@@ -14,6 +14,7 @@ from inference.hplm.attention import QueryKey, attention_received
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
+from inference.hplm.upload import Upload
 from inference.text.tokenization import Encoding
 from workers.training.datasets import Example
 from workers.training.lower_states import LowerMode, LowerStates, compute_states
@@ -72,7 +73,9 @@ class PreparedSplit:
         """The share of examples that were truncated."""
         return sum(any(self.sequences[i].truncated for i in r) for r in self.ranges) / len(self.ranges)
 
-    def batch(self, indices: Sequence[int], variants: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
+    def batch(
+        self, indices: Sequence[int], variants: Sequence[int] | None = None
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
         """Padded states [B, T, d] float32 and mask [B, T] bool of these sequences.
 
         variants: for each sequence which of `states` to read; the first by default.
@@ -80,11 +83,11 @@ class PreparedSplit:
         chosen = [0] * len(indices) if variants is None else variants
         rows = [self.states[variant].sequence(index) for index, variant in zip(indices, chosen, strict=True)]
         longest = -(-max(map(len, rows)) // PAD_TO_MULTIPLE_OF) * PAD_TO_MULTIPLE_OF
-        states = torch.zeros(len(rows), longest, rows[0].shape[1])
+        states = np.zeros((len(rows), longest, rows[0].shape[1]), dtype=np.float32)
         for number, row in enumerate(rows):
-            states[number, : len(row)] = torch.from_numpy(np.array(row)).float()
-        lengths = torch.tensor([len(row) for row in rows])
-        return states, torch.arange(longest)[None, :] < lengths[:, None]
+            states[number, : len(row)] = row
+        lengths = np.asarray([len(row) for row in rows])
+        return states, np.arange(longest)[None, :] < lengths[:, None]
 
 
 def prepare_split(
@@ -125,10 +128,10 @@ def forward(
 ) -> Tensor:
     """The head's outputs [B, C] or [B, T, C] float32 for these sequences. The queries and keys of each layer,
     [B, T, d], are appended to `queries_keys`."""
-    device = backbone.precision.device
-    states, mask = split.batch(indices, variants)
+    upload = Upload(backbone.precision.device)
+    states, mask = (upload.add(part) for part in split.batch(indices, variants))
     with backbone.precision.autocast():
-        outputs: Tensor = model(backbone.root.upper, states.to(device), mask.to(device), queries_keys)
+        outputs: Tensor = model(backbone.root.upper, states.tensor, mask.tensor, queries_keys)
     return outputs
 
 
