@@ -73,9 +73,7 @@ class PreparedSplit:
         """The share of examples that were truncated."""
         return sum(any(self.sequences[i].truncated for i in r) for r in self.ranges) / len(self.ranges)
 
-    def batch(
-        self, indices: Sequence[int], variants: Sequence[int] | None = None
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    def batch(self, indices: Sequence[int], variants: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
         """Padded states [B, T, d] float32 and mask [B, T] bool of these sequences.
 
         variants: for each sequence which of `states` to read; the first by default.
@@ -83,11 +81,11 @@ class PreparedSplit:
         chosen = [0] * len(indices) if variants is None else variants
         rows = [self.states[variant].sequence(index) for index, variant in zip(indices, chosen, strict=True)]
         longest = -(-max(map(len, rows)) // PAD_TO_MULTIPLE_OF) * PAD_TO_MULTIPLE_OF
-        states = np.zeros((len(rows), longest, rows[0].shape[1]), dtype=np.float32)
+        states = torch.zeros(len(rows), longest, rows[0].shape[1])
         for number, row in enumerate(rows):
-            states[number, : len(row)] = row
-        lengths = np.asarray([len(row) for row in rows])
-        return states, np.arange(longest)[None, :] < lengths[:, None]
+            states[number, : len(row)] = torch.from_numpy(np.array(row)).float()
+        lengths = torch.tensor([len(row) for row in rows])
+        return states, torch.arange(longest)[None, :] < lengths[:, None]
 
 
 def prepare_split(
@@ -129,7 +127,7 @@ def forward(
     """The head's outputs [B, C] or [B, T, C] float32 for these sequences. The queries and keys of each layer,
     [B, T, d], are appended to `queries_keys`."""
     upload = Upload(backbone.precision.device)
-    states, mask = (upload.add(part) for part in split.batch(indices, variants))
+    states, mask = (upload.add(part.numpy()) for part in split.batch(indices, variants))
     with backbone.precision.autocast():
         outputs: Tensor = model(backbone.root.upper, states.tensor, mask.tensor, queries_keys)
     return outputs

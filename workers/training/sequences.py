@@ -162,12 +162,12 @@ class Batch:
     def on_device(self) -> DeviceBatch:
         """The tensors on the device, copied together at the first use."""
         upload = Upload(self.device)
+        tokens = torch.from_numpy(np.flatnonzero(self.mask.numpy()))
         added = [
             upload.add(value.numpy())
-            for value in (self.ids, self.types, self.mask, self.lengths, self.lookup_index)
+            for value in (self.ids, self.types, self.mask, self.lengths, self.lookup_index, tokens)
         ]
-        tokens = upload.add(np.flatnonzero(self.mask.numpy()))
-        return DeviceBatch(*(one.tensor for one in added), tokens.tensor)
+        return DeviceBatch(*(one.tensor for one in added))
 
     def tokens_of(self, values: Tensor) -> Tensor:
         """The rows [N, d] of the tokens, sequence by sequence, of padded values [B, T, d] on the device."""

@@ -77,7 +77,7 @@ def split_loss(
         counts.append(sum(split.sequences[index].targets for index in indices))
         losses.append(completion_loss(decoder, lora, split, indices))
     # Read together: a GPU computes a batch while the next one is packed.
-    means = torch.stack(losses).tolist()
+    means: list[float] = torch.stack(losses).tolist()
     return sum(count * mean for count, mean in zip(counts, means, strict=True)) / sum(counts)
 
 
