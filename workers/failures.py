@@ -1,6 +1,5 @@
 """The error of a failed job: a message for its tenant, and a traceback for the administrator."""
 
-import errno
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from inference.errors import HplmError
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.secrets import mask_secrets
 from workers.training import disk
+from workers.training.memory_errors import LIBRARY_ERRORS, is_out_of_memory
 
 MAX_FRAMES = 20
 MAX_CHARACTERS = 8_000
@@ -32,11 +32,6 @@ _MESSAGES: Final = {
     ErrorCode.TRAINING_DIVERGED: DIVERGED,
     ErrorCode.CORPUS_TOO_SMALL: TOO_SMALL,
 }
-# Messages of libraries without an exception class for it. Classes are compared by name, to avoid importing
-# large libraries here.
-_NO_MEMORY_MESSAGES: Final = ("can't allocate memory", "not enough memory", "Cannot allocate memory")
-_NO_MEMORY_CLASSES: Final = frozenset({"OutOfMemoryError", "OutOfMemoryException"})
-_LIBRARY_ERRORS: Final = ("RuntimeError", "SafetensorError", "IOException", "DiskError", "Error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +71,10 @@ def _code_and_message(error: BaseException) -> tuple[ErrorCode, str]:
 
 def _exhausted_resource(error: BaseException) -> ErrorCode | None:
     """The code for full memory or disk, if that is the error."""
-    kind, message = type(error).__name__, str(error)
-    if isinstance(error, MemoryError) or kind in _NO_MEMORY_CLASSES:
-        return ErrorCode.OUT_OF_MEMORY
-    if isinstance(error, OSError):
-        little_memory = error.errno == errno.ENOMEM
-    elif kind in _LIBRARY_ERRORS:
-        little_memory = any(part in message for part in _NO_MEMORY_MESSAGES)
-    else:
-        return None
-    if disk.is_disk_full(error):
+    may_be_disk = isinstance(error, OSError) or type(error).__name__ in LIBRARY_ERRORS
+    if may_be_disk and disk.is_disk_full(error):
         return ErrorCode.OUT_OF_DISK
-    return ErrorCode.OUT_OF_MEMORY if little_memory else None
+    return ErrorCode.OUT_OF_MEMORY if is_out_of_memory(error) else None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -22,7 +22,6 @@ from workers.training.masked_language_model import (
     LanguageModel,
     MaskedSequence,
     mask_tokens,
-    masked_batch,
     new_head,
 )
 from workers.training.optimizer import Optimizer
@@ -142,7 +141,7 @@ def _train(
     reporter.start_stage("further pretrain, full context", len(sampler))
 
     def loss(hidden: list[MaskedSequence]) -> Tensor:
-        masked = masked_batch(hidden, model.config)
+        masked = model.batch(hidden)
         return model.loss(masked, model.states(masked))
 
     for number in range(len(sampler)):

@@ -24,6 +24,7 @@ from inference.hplm.compose import CONTEXT_PARTS, Composition
 from inference.hplm.encoder import Embeddings, FullLower, build_blocks
 from inference.hplm.fragments import DEFAULT_N, level_count, level_extent, window_extent
 from inference.hplm.root_config import RootConfig
+from inference.hplm.upload import Upload
 
 JSON_FILE = "lower.json"
 WEIGHTS_FILE = "lower.safetensors"
@@ -88,37 +89,44 @@ class LocalLower(nn.Module):
         return module.to(full.word_embeddings.device).eval()
 
     def states(self, fragments: Tensor) -> Tensor:
-        """Hidden states H [F, n, d] of fragments [F, n] int64, before the maps.
+        """Hidden states H [F, n, d] of fragments [F, n] int64 on the CPU, before the maps.
 
         Positions are 0..n-1 within the fragment. Only existing tokens are computed; the state of a missing
         neighbour is that of the centre.
         """
-        order, groups = self._by_level(fragments)
-        return torch.cat([states for _, states in groups])[torch.argsort(order)]
+        places, groups = self._by_level(fragments)
+        return torch.cat([states for _, states in groups])[places]
 
     def forward(self, fragments: Tensor) -> Tensor:
-        """Vectors [F, n, d] of fragments [F, n] int64: slot s is for the token at offset s - n // 2.
+        """Vectors [F, n, d] of fragments [F, n] int64 on the CPU.
 
-        The slot of a missing token is mapped from the centre's state.
+        Slot s is for the token at offset s - n // 2; that of a missing token is mapped from the centre's
+        state.
         """
         if not len(fragments):
             return self.level_bias.new_zeros(0, self.n, self.architecture.hidden)
-        order, groups = self._by_level(fragments)
+        places, groups = self._by_level(fragments)
         mapped = [
             torch.einsum("fsd,sde->fse", states, self.level_maps[level]) + self.level_bias[level]
             for level, states in groups
         ]
-        return torch.cat(mapped)[torch.argsort(order)]
+        return torch.cat(mapped)[places]
 
     def _by_level(self, fragments: Tensor) -> tuple[Tensor, list[tuple[int, Tensor]]]:
-        """The fragments' order [F] by level, and for each level that occurs the pair (level, H [k, n, d])."""
+        """Where each fragment lies [F] in the groups of all levels, one after another, and for each level
+        that occurs the pair (level, H [k, n, d]).
+
+        The levels are counted on the host: a GPU would have to be waited for.
+        """
         left, right = window_extent(self.n)
         missing = fragments == self.missing_id
         level = missing[:, :left].sum(1) * (right + 1) + missing[:, left + 1 :].sum(1)
         order = torch.argsort(level, stable=True)
         sizes = torch.bincount(level, minlength=len(self.level_maps)).tolist()
-        parts = torch.split(fragments[order], sizes)
-        return order, [(at, self._of_level(part, at)) for at, part in enumerate(parts) if len(part)]
+        upload = Upload(self.level_bias.device)
+        by_level, places = upload.add(fragments[order].numpy()), upload.add(torch.argsort(order).numpy())
+        parts = torch.split(by_level.tensor, sizes)
+        return places.tensor, [(at, self._of_level(part, at)) for at, part in enumerate(parts) if len(part)]
 
     def _of_level(self, fragments: Tensor, level: int) -> Tensor:
         """States [k, n, d] of fragments [k, n] of one level."""

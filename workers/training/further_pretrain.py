@@ -264,9 +264,9 @@ class _DomainPretraining:
         for sequences in batches:
             self._reporter.raise_if_cancelled()
             masked = [mask_tokens(one, self._model.config, rng).sequence for one in sequences]
-            batch = make_batch(masked, self._model.config)
-            states = self._model.teacher.at_cut(batch)
-            variance.add(states[batch.mask.to(states.device)])
+            teacher = self._model.teacher
+            batch = make_batch(masked, self._model.config, teacher.precision.device)
+            variance.add(batch.tokens_of(teacher.at_cut(batch)))
         return variance.variance
 
     def _measure(self) -> dict[str, Any]:

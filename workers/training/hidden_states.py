@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.func import functional_call
@@ -9,6 +10,7 @@ from torch.func import functional_call
 from inference.hplm.compose import Composition, compose
 from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.local_lower import LocalLower
+from inference.hplm.upload import Upload
 from workers.training.optimizer import SparseAdamW
 from workers.training.precision import Precision
 from workers.training.sequences import Batch
@@ -32,13 +34,13 @@ class Teacher:
     def upper_states(self, at_cut: Tensor, batch: Batch) -> Tensor:
         """States after the frozen upper layers, from any states at the cut; differentiable."""
         with self.precision.autocast():
-            states: Tensor = self.upper(at_cut, batch.mask.to(at_cut.device), None)
+            states: Tensor = self.upper(at_cut, batch.on_device.mask, None)
         return states.float()
 
     @torch.no_grad()
     def all_layers(self, at_cut: Tensor, batch: Batch) -> list[Tensor]:
         """States at the cut and after each upper layer, each [B, T, d] float32."""
-        found, mask = [at_cut], batch.mask.to(at_cut.device)
+        found, mask = [at_cut], batch.on_device.mask
         with self.precision.autocast():
             for index in range(len(self.upper.layers)):
                 found.append(self.upper.step(index, found[-1].to(self.upper.dtype), mask, None))
@@ -52,12 +54,13 @@ def full_states(
 
     words: the rows of the word embeddings that are being trained, in place of the table.
     """
-    ids, device = batch.ids, precision.device
+    there = batch.on_device
+    ids = there.ids
     if words is not None:
         # The token at padding is not among the rows; its state means nothing.
-        rows = torch.from_numpy(words.row_numbers(ids.numpy()))
-        ids = rows.where(batch.mask, 0)
-    given = (ids.to(device), batch.mask.to(device), batch.types.to(device))
+        rows = np.where(batch.mask.numpy(), words.row_numbers(batch.ids.numpy()), 0)
+        ids = Upload(batch.device).add(rows).tensor
+    given = (ids, there.mask, there.types)
     with precision.autocast():
         if words is None:
             states: Tensor = full(*given)
@@ -74,13 +77,13 @@ def local_slots(
     words: the rows of the word embeddings that are being trained, in place of the table.
     """
     unique = batch.unique if words is None else words.row_numbers(batch.unique)
-    lookups = torch.from_numpy(unique).to(precision.device)
+    lookups = torch.from_numpy(unique)
     with precision.autocast():
         if words is None:
             rows: Tensor = local(lookups)
         else:
             rows = functional_call(local, {WORDS: words.rows}, (lookups,))
-    return rows.float()[batch.lookup_index.to(precision.device)]
+    return rows.float()[batch.on_device.lookup_index]
 
 
 def local_states(
@@ -93,4 +96,5 @@ def local_states(
 
 def compose_batch(slots: Tensor, batch: Batch, parts: Composition) -> Tensor:
     """`compose` for a batch."""
-    return compose(slots, batch.lengths.to(slots.device), parts, batch.types.to(slots.device))
+    there = batch.on_device
+    return compose(slots, there.lengths, parts, there.types)

@@ -56,10 +56,10 @@ def _states(
     """States at the cut [N, d] of each batch, computed and looked up, on the CPU."""
     for batch_sequences in batches:
         reporter.raise_if_cancelled()
-        batch = make_batch(batch_sequences, config)
+        batch = make_batch(batch_sequences, config, teacher.precision.device)
         exact, looked_up = teacher.at_cut(batch), local_states(local, batch, teacher.precision)
         packed = PackedSequences(tuple(batch.lengths.tolist()))
-        yield exact.cpu()[batch.mask], looked_up.cpu()[batch.mask], packed
+        yield batch.tokens_of(exact).cpu(), batch.tokens_of(looked_up).cpu(), packed
 
 
 class InputRanges:

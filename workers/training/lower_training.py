@@ -13,7 +13,7 @@ from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
 from workers.training.checkpoints import seeded_rng
 from workers.training.hidden_states import WORDS, Teacher, local_states
-from workers.training.masked_language_model import LanguageModel, MaskedSequence, mask_tokens, masked_batch
+from workers.training.masked_language_model import LanguageModel, MaskedSequence, mask_tokens
 from workers.training.optimizer import Optimizer, SparseAdamW, with_prefix
 from workers.training.progress import Reporter
 from workers.training.sequences import Batch, LookupSequence, TokenSequence, make_batch, make_lookup_batch
@@ -95,18 +95,16 @@ def measure_variances(
     cut, last = RunningVariance(), RunningVariance()
     for sequences in batches:
         reporter.raise_if_cancelled()
-        batch = make_batch(sequences, config)
+        batch = make_batch(sequences, config, teacher.precision.device)
         states = teacher.at_cut(batch)
-        mask = batch.mask.to(states.device)
-        cut.add(states[mask])
-        last.add(teacher.upper_states(states, batch)[mask])
+        cut.add(batch.tokens_of(states))
+        last.add(batch.tokens_of(teacher.upper_states(states, batch)))
     return Variances(cut.variance, last.variance)
 
 
 def normalised_error(states: Tensor, target: Tensor, batch: Batch, variance: float) -> Tensor:
     """Mean squared error per token over the variance: 1 is as good as predicting the mean state."""
-    mask = batch.mask.to(states.device)
-    return (states - target)[mask].square().sum(-1).mean() / variance
+    return batch.tokens_of(states - target).square().sum(-1).mean() / variance
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,7 @@ class Distillation(LowerTraining):
         return LookupSequence(sequence, self._misses.sample(complete, rng, missing))
 
     def _loss(self, items: list[LookupSequence], with_last: bool) -> Tensor:
-        batch = make_lookup_batch(items, self._config)
+        batch = make_lookup_batch(items, self._config, self._teacher.precision.device)
         cut = self._teacher.at_cut(batch)
         states = local_states(self._local, batch, self._teacher.precision, self._words)
         error = normalised_error(states, cut, batch, self._variances.cut)
@@ -212,7 +210,7 @@ class DomainTraining(LowerTraining):
 
     def _losses(self, sequences: list[MaskedSequence]) -> tuple[Tensor, Tensor]:
         """A mean over the masked tokens, and one over all tokens."""
-        masked = masked_batch(sequences, self._model.config)
+        masked = self._model.batch(sequences)
         states = self._model.states(masked, self._words)
         loss = self._model.loss(masked, states)
         if not self._distillation_weight:

@@ -14,10 +14,12 @@ from inference.hplm.encoder import FullLower
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import LmHead, Root
 from inference.hplm.root_config import RootConfig
+from inference.hplm.upload import Upload
 from workers.training.checkpoints import CheckpointStore, seeded_generator, seeded_rng
 from workers.training.corpus import Ids
 from workers.training.hidden_states import Teacher, full_states, local_states
 from workers.training.optimizer import Optimizer, SparseAdamW, with_prefix
+from workers.training.precision import CPU
 from workers.training.progress import Reporter
 from workers.training.sequences import Batch, LookupSequence, TokenSequence, make_lookup_batch
 from workers.training.simulated_misses import MissSampler
@@ -64,7 +66,10 @@ def mask_tokens(
 
 @dataclass(frozen=True, eq=False)
 class MaskedBatch:
-    """Masked sequences: the token at (`rows`[k], `positions`[k]) was `labels`[k], int64 all."""
+    """Masked sequences: the token at (`rows`[k], `positions`[k]) was `labels`[k], int64 all.
+
+    These three are on the device.
+    """
 
     batch: Batch
     rows: Tensor
@@ -72,17 +77,16 @@ class MaskedBatch:
     labels: Tensor
 
 
-def masked_batch(sequences: Sequence[MaskedSequence], config: RootConfig) -> MaskedBatch:
+def masked_batch(
+    sequences: Sequence[MaskedSequence], config: RootConfig, device: torch.device = CPU
+) -> MaskedBatch:
     """Pad the sequences and find their unique lookups."""
-    rows = np.repeat(np.arange(len(sequences)), [len(one.positions) for one in sequences])
-    positions = np.concatenate([one.positions for one in sequences])
-    labels = np.concatenate([one.labels for one in sequences])
-    return MaskedBatch(
-        make_lookup_batch(sequences, config),
-        torch.from_numpy(rows),
-        torch.from_numpy(positions),
-        torch.from_numpy(labels),
-    )
+    upload = Upload(device)
+    rows = upload.add(np.repeat(np.arange(len(sequences)), [len(one.positions) for one in sequences]))
+    positions = upload.add(np.concatenate([one.positions for one in sequences]))
+    labels = upload.add(np.concatenate([one.labels for one in sequences]))
+    batch = make_lookup_batch(sequences, config, device)
+    return MaskedBatch(batch, rows.tensor, positions.tensor, labels.tensor)
 
 
 HEAD_STAGE = 1
@@ -106,6 +110,10 @@ class LanguageModel:
     words: Tensor
     config: RootConfig
 
+    def batch(self, sequences: Sequence[MaskedSequence]) -> MaskedBatch:
+        """The sequences as one batch on the model's device."""
+        return masked_batch(sequences, self.config, self.teacher.precision.device)
+
     def states(self, masked: MaskedBatch, rows: SparseAdamW | None = None) -> Tensor:
         """States at the cut [B, T, d] float32, differentiable. rows: of the word embeddings in training."""
         if isinstance(self.lower, FullLower):
@@ -117,7 +125,7 @@ class LanguageModel:
         states = self._final_states(masked, at_cut)
         with self.teacher.precision.autocast():
             logits: Tensor = self.head(states, self.words)
-        return functional.cross_entropy(logits.float(), masked.labels.to(at_cut.device))
+        return functional.cross_entropy(logits.float(), masked.labels)
 
     @torch.no_grad()
     def perplexity(self, batches: Sequence[list[TokenSequence]], seed: int, reporter: Reporter) -> float:
@@ -126,7 +134,7 @@ class LanguageModel:
         for number, sequences in enumerate(batches):
             reporter.raise_if_cancelled()
             rng = seeded_rng(seed, _HELD_OUT, number)
-            masked = masked_batch([mask_tokens(one, self.config, rng) for one in sequences], self.config)
+            masked = self.batch([mask_tokens(one, self.config, rng) for one in sequences])
             total += float(self.loss(masked, self.states(masked))) * len(masked.labels)
             count += len(masked.labels)
         return math.exp(total / count)
@@ -167,17 +175,17 @@ class LanguageModel:
         for done, sequences in enumerate(batches, start=1):
             reporter.raise_if_cancelled()
             rng = seeded_rng(seed, HEAD_STAGE, done)
-            masked = masked_batch([mask_tokens(one, self.config, rng) for one in sequences], self.config)
+            masked = self.batch([mask_tokens(one, self.config, rng) for one in sequences])
             at_cut = self.states(masked) if done % 2 else self.teacher.at_cut(masked.batch)
             states.append(self._final_states(masked, at_cut))
-            labels.append(masked.labels.to(states[-1].device))
+            labels.append(masked.labels)
             reporter.report(done)
         return torch.cat(states), torch.cat(labels)
 
     def _final_states(self, masked: MaskedBatch, at_cut: Tensor) -> Tensor:
         """States after the last layer of the masked tokens, [K, d]."""
         last = self.teacher.upper_states(at_cut, masked.batch)
-        return last[masked.rows.to(at_cut.device), masked.positions.to(at_cut.device)]
+        return last[masked.rows, masked.positions]
 
 
 class _HeadTraining:
@@ -207,9 +215,10 @@ class _HeadTraining:
         return {"loss": loss}
 
     def _loss(self, part: list[int]) -> Tensor:
+        chosen = Upload(self._states.device).add(np.asarray(part)).tensor
         with self._model.teacher.precision.autocast():
-            logits = self._model.head(self._states[part], self._model.words)
-        return functional.cross_entropy(logits.float(), self._labels[part])
+            logits = self._model.head(self._states[chosen], self._model.words)
+        return functional.cross_entropy(logits.float(), self._labels[chosen])
 
     def state_dict(self) -> Mapping[str, Tensor]:
         own = {f"head.{name}": value for name, value in self._model.head.state_dict().items()}

@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import torch
+from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 from torch.nn import Parameter
 
 from inference.errors import HplmError
 from workers.training.gradient_accumulation import initial_accumulation_steps
+from workers.training.memory_errors import is_out_of_memory
 from workers.training.multi_gpu import ProcessGroup
 
 _BETAS = (0.9, 0.999)
@@ -123,14 +125,18 @@ class Optimizer:
         """
         weights = weight_of if isinstance(weight_of, Sequence) else [weight_of]
         while True:
-            loss, error = self._try_backward(items, loss_of, weights)
+            losses, lack = self._try_backward(items, loss_of, weights)
             # All processes must split alike.
-            if not self._processes.any(error is not None):
+            if not self._processes.any(lack is not None):
                 break
-            self._split_more(len(items), error)
+            self._split_more(len(items), lack)
+        gradients = self._gradients()
+        self._processes.sum_gradients(gradients)
+        # Read together, once everything is queued: the only time that a step waits for a GPU.
+        *values, norm = torch.stack([*losses, torch.nn.utils.get_total_norm(gradients)]).tolist()
         # A sum with NaN is NaN: all processes notice, and end alike.
-        loss = self._require_finite(self._processes.sum(loss), "loss")
-        self._apply(progress)
+        loss = self._require_finite(self._processes.sum(sum(values)), "loss")
+        self._apply(gradients, self._require_finite(norm, "gradient"), progress)
         return loss
 
     def _try_backward(
@@ -138,27 +144,27 @@ class Optimizer:
         items: Sequence[Item],
         loss_of: Callable[[list[Item]], Losses],
         weights: Sequence[Weight[Item]],
-    ) -> tuple[float, BaseException | None]:
-        """This process's share of the loss, its gradients computed; or the error when memory ran out."""
-        self._adamw.zero_grad(set_to_none=True)
-        if self._words is not None:
-            self._words.rows.grad = None
+    ) -> tuple[list[Tensor], str | None]:
+        """The losses of this process's parts, their gradients computed; or what the error says if memory ran
+        out."""
+        self._clear_gradients()
         try:
             return self._accumulate(items, loss_of, weights), None
-        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-            if not _is_out_of_memory(error):
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
                 raise
-            return 0.0, error
+            # The error itself would keep the frames of this attempt, and with them its tensors.
+            return [], str(error)
 
     def _accumulate(
         self,
         items: Sequence[Item],
         loss_of: Callable[[list[Item]], Losses],
         weights: Sequence[Weight[Item]],
-    ) -> float:
-        """Add up losses and gradients over the parts of the batch; stops at a loss that is not finite."""
+    ) -> list[Tensor]:
+        """Add up gradients over the parts of the batch; return what each part adds to the loss."""
         totals = [sum(weight_of(item) for item in items) for weight_of in weights]
-        loss = 0.0
+        losses = []
         parts = list(_split(items, self._accumulation_steps * self._processes.world_size))
         for part in self._processes.shard(parts):
             means = loss_of(part)
@@ -168,31 +174,35 @@ class Optimizer:
                     [means] if isinstance(means, Tensor) else means, weights, totals, strict=True
                 )
             ]
-            loss += _backward(reduce(torch.add, shares))
-            if not math.isfinite(loss):
-                break
-        return loss
+            loss = reduce(torch.add, shares)
+            loss.backward()  # type: ignore[no-untyped-call]
+            losses.append(loss.detach())
+        return losses
 
-    def _split_more(self, items: int, error: BaseException | None) -> None:
+    def _split_more(self, items: int, lack: str | None) -> None:
+        """Accumulate over twice as many parts from now on. lack: what the error of this process said."""
         if self._accumulation_steps >= items:
             raise HplmError(
                 "out_of_memory",
                 "The machine ran out of memory on a single text. Try again when it is less busy, or with a "
                 "smaller maximum of tokens.",
-            ) from error
+            ) from MemoryError(lack or "in another process of the job")
         self._accumulation_steps *= 2
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        self._clear_gradients()
+        clear_device_cache(garbage_collection=True)
+
+    def _clear_gradients(self) -> None:
+        self._adamw.zero_grad(set_to_none=True)
+        if self._words is not None:
+            self._words.rows.grad = None
 
     def _require_finite(self, value: float, name: str) -> float:
         if not math.isfinite(value):
             raise HplmError("training_diverged", f"The {name} became {value} at step {self._done + 1}.")
         return value
 
-    def _apply(self, progress: float | None) -> None:
-        gradients = self._gradients()
-        self._processes.sum_gradients(gradients)
-        norm = self._require_finite(float(torch.nn.utils.get_total_norm(gradients)), "gradient")
+    def _apply(self, gradients: list[Tensor], norm: float, progress: float | None) -> None:
+        """Step with these gradients, whose total norm is `norm`."""
         if norm > MAX_GRADIENT_NORM:
             torch._foreach_mul_(gradients, MAX_GRADIENT_NORM / norm)
         rate = self._rate(progress)
@@ -242,22 +252,7 @@ def with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _backward(loss: Tensor) -> float:
-    """The loss; adds its gradients if it is finite."""
-    value = float(loss.detach())
-    if math.isfinite(value):
-        loss.backward()  # type: ignore[no-untyped-call]
-    return value
-
-
 def _split(items: Sequence[Item], parts: int) -> Iterator[list[Item]]:
     size = -(-len(items) // parts)
     for start in range(0, len(items), size):
         yield list(items[start : start + size])
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    text = str(error)
-    return "not enough memory" in text or "out of memory" in text or "alloc_cpu" in text

@@ -191,7 +191,7 @@ class PlotBuilder:
                 on_progress(start - first)
                 batch = np.asarray(rows[start : min(start + size, last)], dtype=np.int64)
                 with torch.no_grad(), self._precision.autocast():
-                    vectors = self.lower(torch.from_numpy(batch).to(self._precision.device))
+                    vectors = self.lower(torch.from_numpy(batch))
                 file.write(vectors.float().cpu().numpy().astype(np.float16).data)
         on_progress(last - first)
         return {"rows": last - first}

@@ -153,7 +153,7 @@ def _blocks(
         reporter.raise_if_cancelled()
         batch = wanted[start : start + size]
         with torch.no_grad(), precision.autocast():
-            vectors = local(torch.from_numpy(batch).to(precision.device))
+            vectors = local(torch.from_numpy(batch))
         yield batch, vectors.float().cpu().numpy().astype(np.float16)
         reporter.report(start + len(batch))
 

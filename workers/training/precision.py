@@ -10,6 +10,11 @@ from inference.errors import HplmError
 from inference.hplm.devices import pick_device, pick_dtype
 
 THREADS = "HMI_TRAIN_THREADS"
+CPU = torch.device("cpu")
+
+
+# Lengths in multiples of this suit tensor cores, and keep the number of shapes small.
+_LENGTH_MULTIPLE = 16
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,18 @@ class Precision:
         if self.dtype == torch.float32:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.dtype)
+
+
+def bucket_length(length: int, device: torch.device, multiple: int = _LENGTH_MULTIPLE) -> int:
+    """To how many tokens a batch for `device` is padded: on a GPU to a multiple, so that kernels, their plans
+    and blocks of memory are made for few shapes; on a CPU not at all."""
+    return -(-length // multiple) * multiple if device.type == "cuda" else length
+
+
+def decoder_precision(device: str, precision: str) -> str:
+    """In what decoders are trained and evaluated, for `configure_torch`: `precision` on a GPU, as they are
+    served there; float32 on a CPU."""
+    return precision if pick_device(device).type == "cuda" else "float32"
 
 
 def configure_torch(*, device: str, precision: str, seed: int) -> Precision:

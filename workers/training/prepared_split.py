@@ -14,6 +14,7 @@ from inference.hplm.attention import QueryKey, attention_received
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
+from inference.hplm.upload import Upload
 from inference.text.tokenization import Encoding
 from workers.training.datasets import Example
 from workers.training.lower_states import LowerMode, LowerStates, compute_states
@@ -125,10 +126,10 @@ def forward(
 ) -> Tensor:
     """The head's outputs [B, C] or [B, T, C] float32 for these sequences. The queries and keys of each layer,
     [B, T, d], are appended to `queries_keys`."""
-    device = backbone.precision.device
-    states, mask = split.batch(indices, variants)
+    upload = Upload(backbone.precision.device)
+    states, mask = (upload.add(part.numpy()) for part in split.batch(indices, variants))
     with backbone.precision.autocast():
-        outputs: Tensor = model(backbone.root.upper, states.to(device), mask.to(device), queries_keys)
+        outputs: Tensor = model(backbone.root.upper, states.tensor, mask.tensor, queries_keys)
     return outputs
 
 

@@ -11,6 +11,7 @@ from inference.hplm import fragments
 from inference.hplm.compose import CONTEXT_PARTS, Composition
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
+from inference.hplm.upload import Upload
 from workers.training.checkpoints import seeded_rng
 from workers.training.hidden_states import Teacher, compose_batch, local_slots
 from workers.training.ngrams import Window
@@ -113,7 +114,8 @@ class RidgeFit:
         reporter.start_stage("closed form", len(batches) + 1)
         for done, sequences in enumerate(batches, start=1):
             reporter.raise_if_cancelled()
-            batch, rng = make_batch(sequences, self.config), seeded_rng(self.seed, STAGE, done)
+            batch = make_batch(sequences, self.config, self.precision.device)
+            rng = seeded_rng(self.seed, STAGE, done)
             target = self.teacher.at_cut(batch)
             cuts = np.cumsum([len(one) for one in sequences])[:-1]
             parts = np.split(batch.fragments, cuts)
@@ -141,8 +143,7 @@ class RidgeFit:
     def _collect(self, batch: Batch, target: Tensor) -> None:
         """Group the tokens of a batch by the levels of the fragments that contribute to them."""
         with self.precision.autocast():
-            states = self.local.states(torch.from_numpy(batch.unique).to(self.precision.device)).float()
-        device = states.device
+            states = self.local.states(torch.from_numpy(batch.unique)).float()
         level = torch.from_numpy(
             fragments.fragment_levels(batch.unique, self.config.missing_id).astype(np.int64)
         )
@@ -150,17 +151,19 @@ class RidgeFit:
         contributors, exists = self._contributors(batch, rows, positions)
         contributed = level[contributors].masked_fill(~exists, self._no_level)
         combinations, which = torch.unique(contributed, dim=0, return_inverse=True)
-        known = torch.cat(
-            (self.position_features[positions.to(device)], self._types(batch, rows, positions)), dim=1
-        )
-        wanted = target[rows.to(device), positions.to(device)]
-        contributors = contributors.to(device)
+        upload = Upload(self.precision.device)
+        at, types = upload.add(positions.numpy()), upload.add(self._types(batch, rows, positions).numpy())
+        members = [torch.nonzero(which == number).squeeze(1) for number in range(len(combinations))]
+        chosen = [upload.add(one.numpy()) for one in members]
+        sources = [upload.add(contributors[one].numpy()) for one in members]
+        known = torch.cat((self.position_features[at.tensor], types.tensor), dim=1)
+        wanted = batch.tokens_of(target)
         for number, combination in enumerate(combinations.tolist()):
-            chosen = (which == number).to(device)
-            slots = [slot for slot, at in enumerate(combination) if at != self._no_level]
-            features = [states[contributors[chosen, slot], slot] for slot in slots]
+            slots = [slot for slot, level_of in enumerate(combination) if level_of != self._no_level]
+            features = [states[sources[number].tensor[:, slot], slot] for slot in slots]
             collected = self._collected.setdefault(tuple(combination), [])
-            collected.append((torch.cat([*features, known[chosen]], dim=1), wanted[chosen]))
+            rows_of = chosen[number].tensor
+            collected.append((torch.cat([*features, known[rows_of]], dim=1), wanted[rows_of]))
         self._rows += len(rows)
 
     def _contributors(self, batch: Batch, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,7 +178,7 @@ class RidgeFit:
     def _types(self, batch: Batch, rows: Tensor, positions: Tensor) -> Tensor:
         """[N, types - 1]: one-hot token types, without the first."""
         types = batch.types[rows, positions][:, None] == torch.arange(1, self.config.type_count)
-        return types.to(self.position_features.device, torch.float32)
+        return types.float()
 
     def _multiply(self, minimum: int) -> None:
         """Add the combinations with at least `minimum` collected rows to the equations."""
@@ -249,14 +252,13 @@ def fit_context(
     reporter.start_stage("context", len(batches) + 1)
     without = without_context(local.composition)
     for done, sequences in enumerate(batches, start=1):
-        batch = make_batch(sequences, config)
-        mask = batch.mask.to(local.context_up.device)
+        batch = make_batch(sequences, config, teacher.precision.device)
         target = teacher.at_cut(batch)
         for level_function in levels:
             reporter.raise_if_cancelled()
             shortened = shorten_batch(batch, level_function, config.missing_id)
             sums = compose_batch(local_slots(local, shortened, teacher.precision), shortened, without)
-            equations.add(_context_features(sums, mask), (target - sums)[mask])
+            equations.add(_context_features(sums, batch), batch.tokens_of(target - sums))
         reporter.report(done)
     down, up = equations.solve_low_rank(rank, PENALTY_SHARE)
     local.context_down.copy_(down.reshape(CONTEXT_PARTS, config.hidden, rank))
@@ -269,14 +271,14 @@ def without_context(parts: Composition) -> Composition:
     return replace(parts, context_down=parts.context_down[:, :, :0], context_up=parts.context_up[:0])
 
 
-def _context_features(sums: Tensor, mask: Tensor) -> Tensor:
+def _context_features(sums: Tensor, batch: Batch) -> Tensor:
     """[N, 4 * d]: each token's own sum, the previous one, the next one, and the mean of its text, from sums
     [B, T, d] that are zero at padding.
     """
     zero = torch.zeros_like(sums[:, :1])
     before, after = torch.cat((zero, sums[:, :-1]), dim=1), torch.cat((sums[:, 1:], zero), dim=1)
-    mean = (sums.sum(1, keepdim=True) / mask.sum(1)[:, None, None]).expand_as(sums)
-    return torch.cat((sums, before, after, mean), dim=-1)[mask]
+    mean = (sums.sum(1, keepdim=True) / batch.on_device.lengths[:, None, None]).expand_as(sums)
+    return batch.tokens_of(torch.cat((sums, before, after, mean), dim=-1))
 
 
 def first_batches(batches: Sequence[list[TokenSequence]], tokens: int) -> list[list[TokenSequence]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,9 @@ from inference.errors import HplmError
 from inference.hplm import fragments
 from inference.hplm.families import FAMILIES
 from inference.hplm.root_config import RootConfig
+from inference.hplm.upload import Upload
 from workers.training.corpus import Corpus, CorpusReader, Ids, no_check
+from workers.training.precision import CPU, bucket_length
 
 # Single texts are truncated to this many ids; only packed sequences are longer.
 MAX_SINGLE_LENGTH = 128
@@ -125,12 +128,25 @@ def _packed(ids: Ids, reader: CorpusReader, rng: np.random.Generator) -> list[To
 
 
 @dataclass(frozen=True, eq=False)
+class DeviceBatch:
+    """The tensors of a `Batch` on its device. tokens: [N] int64, where its tokens are in B times T places."""
+
+    ids: Tensor
+    types: Tensor
+    mask: Tensor
+    lengths: Tensor
+    lookup_index: Tensor
+    tokens: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class Batch:
     """Sequences padded to one length, and their fragments without repetition.
 
     ids, types [B, T] int64 and mask [B, T] bool on the CPU. lengths: [B] int64. fragments: [N, n] int64
     (numpy), the complete fragments of all tokens, sequence by sequence. unique: [U, n] int64 (numpy), the
     fragments to look up. lookup_index: [B, T] int64, the row of `unique` for each token (0 at padding).
+    device: where it is computed.
     """
 
     ids: Tensor
@@ -140,6 +156,22 @@ class Batch:
     fragments: Ids
     unique: Ids
     lookup_index: Tensor
+    device: torch.device
+
+    @cached_property
+    def on_device(self) -> DeviceBatch:
+        """The tensors on the device, copied together at the first use."""
+        upload = Upload(self.device)
+        tokens = torch.from_numpy(np.flatnonzero(self.mask.numpy()))
+        added = [
+            upload.add(value.numpy())
+            for value in (self.ids, self.types, self.mask, self.lengths, self.lookup_index, tokens)
+        ]
+        return DeviceBatch(*(one.tensor for one in added))
+
+    def tokens_of(self, values: Tensor) -> Tensor:
+        """The rows [N, d] of the tokens, sequence by sequence, of padded values [B, T, d] on the device."""
+        return values.flatten(0, 1).index_select(0, self.on_device.tokens)
 
     def with_lookups(self, lookups: Ids) -> "Batch":
         """The same batch, in which `lookups` [N, n] are looked up in place of the complete fragments."""
@@ -149,10 +181,10 @@ class Batch:
         return replace(self, unique=unique, lookup_index=lookup_index)
 
 
-def make_batch(sequences: Sequence[TokenSequence], config: RootConfig) -> Batch:
-    """Pad the sequences and extract their unique fragments."""
+def make_batch(sequences: Sequence[TokenSequence], config: RootConfig, device: torch.device = CPU) -> Batch:
+    """Pad the sequences, see `bucket_length`, and extract their unique fragments."""
     lengths = np.asarray([len(one) for one in sequences], dtype=np.int64)
-    mask = np.arange(int(lengths.max()))[None, :] < lengths[:, None]
+    mask = np.arange(bucket_length(int(lengths.max()), device))[None, :] < lengths[:, None]
     ids = np.full(mask.shape, config.pad_id, dtype=np.int64)
     types = np.zeros(mask.shape, dtype=np.int64)
     ids[mask] = np.concatenate([one.ids for one in sequences])
@@ -169,6 +201,7 @@ def make_batch(sequences: Sequence[TokenSequence], config: RootConfig) -> Batch:
         fragments=complete,
         unique=unique,
         lookup_index=torch.from_numpy(lookup_index),
+        device=device,
     )
 
 
@@ -183,9 +216,11 @@ class LookupSequence:
         return len(self.sequence)
 
 
-def make_lookup_batch(sequences: Sequence[LookupSequence], config: RootConfig) -> Batch:
+def make_lookup_batch(
+    sequences: Sequence[LookupSequence], config: RootConfig, device: torch.device = CPU
+) -> Batch:
     """Pad the sequences and find their unique lookups."""
-    batch = make_batch([one.sequence for one in sequences], config)
+    batch = make_batch([one.sequence for one in sequences], config, device)
     return batch.with_lookups(np.concatenate([one.lookups for one in sequences]))
 
 

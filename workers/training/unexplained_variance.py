@@ -27,12 +27,12 @@ class RunningVariance:
 
     def add(self, target: Tensor, estimate: Tensor | None = None) -> None:
         """Add rows [N, d] of a target and, if given, of its estimate."""
-        target = target.double().cpu()
+        target = target.double()
         self._count += len(target)
-        self._sum = target.sum(0) + (self._sum if len(self._sum) else 0)
+        self._sum = target.sum(0).cpu() + (self._sum if len(self._sum) else 0)
         self._squares += float(target.square().sum())
         if estimate is not None:
-            self._errors += float((estimate.double().cpu() - target).square().sum())
+            self._errors += float((estimate.double() - target).square().sum())
 
     @property
     def variance(self) -> float:
@@ -64,7 +64,6 @@ def measure(
     """
     variances: dict[str, list[RunningVariance]] = {name: [] for name in levels}
     for batch, exact in _teacher_states(teacher, batches, config, reporter):
-        mask = batch.mask.to(exact[0].device)
         for name, level_function in levels.items():
             states = local_states(
                 local, shorten_batch(batch, level_function, config.missing_id), teacher.precision
@@ -72,7 +71,7 @@ def measure(
             variances[name] = variances[name] or [RunningVariance() for _ in exact]
             found = teacher.all_layers(states, batch)
             for variance, target, estimate in zip(variances[name], exact, found, strict=True):
-                variance.add(target[mask], estimate[mask])
+                variance.add(batch.tokens_of(target), batch.tokens_of(estimate))
     return {name: _figures(layers) for name, layers in variances.items()}
 
 
@@ -94,12 +93,11 @@ def measure_mixed(
     for batch, exact in _teacher_states(teacher, batches, config, reporter):
         shortened = shorten_batch(batch, level_function, config.missing_id)
         states = local_states(local, shortened, teacher.precision)
-        mask = batch.mask.to(states.device)
-        variance.add(exact[0][mask])
+        variance.add(batch.tokens_of(exact[0]))
         own = fragments.fragment_levels(shortened.unique, config.missing_id)[
             shortened.lookup_index[shortened.mask].numpy()
         ]
-        squared = (states - exact[0])[mask].square().sum(-1).double().cpu().numpy()
+        squared = batch.tokens_of(states - exact[0]).square().sum(-1).double().cpu().numpy()
         errors += np.bincount(own, weights=squared, minlength=len(names))
         counts += np.bincount(own, minlength=len(names))
     return {
@@ -117,7 +115,7 @@ def _teacher_states(
 ) -> Iterable[tuple[Batch, list[Tensor]]]:
     for sequences in batches:
         reporter.raise_if_cancelled()
-        batch = make_batch(sequences, config)
+        batch = make_batch(sequences, config, teacher.precision.device)
         yield batch, teacher.all_layers(teacher.at_cut(batch), batch)
 
 

@@ -42,6 +42,11 @@ def raised_from(cause: BaseException) -> BaseException:
         (torch.OutOfMemoryError("CUDA out of memory"), "out_of_memory"),
         (duckdb.OutOfMemoryException("Out of Memory Error: failed to pin block"), "out_of_memory"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "out_of_memory"),
+        (RuntimeError("CUDA error: out of memory"), "out_of_memory"),
+        (
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+            "out_of_memory",
+        ),
         (raised_from(MemoryError()), "out_of_memory"),
         (HplmError("training_diverged", ""), "training_diverged"),
         (HplmError("corpus_too_small", "The corpus has 3 texts; at least 8 are needed."), "corpus_too_small"),

@@ -5,8 +5,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from inference.decoder.decoder import Decoder
 from inference.decoder.root import DecoderRoot
 from inference.errors import HplmError
@@ -21,7 +19,7 @@ from workers.jobs.inputs import artifact_folder, dataset_file, job_settings
 from workers.training.datasets import DatasetFiles
 from workers.training.generative.fine_tune import GenerativeSettings
 from workers.training.generative.tokenization import GenerativeTokenizer
-from workers.training.precision import configure_torch
+from workers.training.precision import configure_torch, decoder_precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class GenerativeInputs:
 
 
 def generative_inputs(job: Job, store: ArtifactStore, root: Artifact | None) -> GenerativeInputs:
-    """Load the decoder, in float32, on the installation's device.
+    """Load the decoder, in its `decoder_precision`, on the installation's device.
 
     Raises HplmError: corrupt_artifact, unsupported_checkpoint (no token ends a text, or conversations for a
     root without a chat template).
@@ -50,9 +48,10 @@ def generative_inputs(job: Job, store: ArtifactStore, root: Artifact | None) -> 
         )
     settings = _settings(job, loaded)
     asked = job_settings(job)
-    precision = configure_torch(device=asked["device"], precision="float32", seed=settings.seed)
+    device, name = asked["device"], decoder_precision(asked["device"], asked["precision"])
+    precision = configure_torch(device=device, precision=name, seed=settings.seed)
     return GenerativeInputs(
-        loaded.decoder(precision.device, torch.float32),
+        loaded.decoder(precision.device, precision.dtype),
         _tokenizer(folder, loaded, job.created_at),
         settings,
         DatasetFiles(

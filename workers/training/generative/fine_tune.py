@@ -136,6 +136,7 @@ def fine_tune_generative(
         "truncated_share": _truncated(rows["test"], sequences["test"]),
     }
     report |= _training_report(rows["train"], sequences["train"], settings)
+    report["precision"] = str(decoder.dtype).removeprefix("torch.")
     samples = answer(of_dev, max_tokens=min(settings.new_tokens, SAMPLE_TOKENS))
     report["samples"] = [one.to_json() for one in samples]
     _save(stored, decoder, report, out)

@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from inference.decoder.decoder import Decoder
 from inference.decoder.dense_attention import DenseAttention
+from inference.hplm.upload import Upload
 from workers.training.generative.packing import PackedBatch, TrainingSequence, pack, token_batches
 from workers.training.lower_states import map_temporary_file
 from workers.training.progress import Reporter
@@ -52,7 +54,8 @@ class FrozenStates:
         if self._flat is None:
             return self._decoder.embed(batch.token_ids, batch.positions)
         parts = [self._flat[self._starts[index] : self._starts[index + 1]] for index in indices]
-        return torch.cat(parts).to(self._decoder.device)
+        states = Upload(self._decoder.device).add(torch.cat(parts).numpy()).tensor
+        return functional.pad(states, (0, 0, 0, len(batch.token_ids) - batch.tokens))
 
     @torch.no_grad()
     def _compute(self, sequences: Sequence[TrainingSequence], flat: Tensor, reporter: Reporter) -> None:
@@ -68,6 +71,6 @@ class FrozenStates:
                 layers=range(self.first),
             )
             # Without a random generator the batches are in the order of the sequences.
-            flat[self._starts[indices[0]] : self._starts[indices[-1] + 1]] = states.cpu()
+            flat[self._starts[indices[0]] : self._starts[indices[-1] + 1]] = states[: batch.tokens].cpu()
             done += len(indices)
             reporter.report(done)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +11,13 @@ import torch
 from torch import Tensor
 
 from inference.hplm.sequences import PackedSequences
+from inference.hplm.upload import Upload
+from workers.training.precision import CPU, bucket_length
+from workers.training.tasks.base import IGNORE_INDEX
 
 Ids = npt.NDArray[np.int64]
+PADDING: Final = 64
+"""Tokens: on a GPU batches are padded to a multiple."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,27 +47,43 @@ class PackedBatch:
     """Sequences one after another, T tokens in all.
 
     layout: where each sequence lies. token_ids, positions: [T] int64. rows: [R] int64, the tokens after which
-    the model learns to write, and targets: [R] int64, what it learns to write there.
+    the model learns to write, and targets: [R] int64, what it learns to write there. On a GPU T and R are
+    multiples of PADDING: a last sequence, and targets IGNORE_INDEX, mean nothing. tokens: those before it.
     """
 
     layout: PackedSequences
+    tokens: int
     token_ids: Tensor
     positions: Tensor
     rows: Tensor
     targets: Tensor
 
 
-def pack(sequences: Sequence[TrainingSequence], device: torch.device | str = "cpu") -> PackedBatch:
+def pack(sequences: Sequence[TrainingSequence], device: torch.device = CPU) -> PackedBatch:
     """The sequences as one batch on a device."""
     layout = PackedSequences(tuple(map(len, sequences)))
     learned = np.concatenate([one.learned for one in sequences])
-    targets = np.concatenate([one.ids[1:] for one in sequences])
+    rows = np.flatnonzero(learned)
+    targets = np.concatenate([one.ids[1:] for one in sequences])[learned]
+    size, learned_size = (bucket_length(count, device, PADDING) for count in (layout.tokens, len(rows)))
+    upload = Upload(device)
+    token_ids, positions, rows_there, targets_there = (
+        upload.add(np.pad(values, (0, length - len(values)), constant_values=padding))
+        for values, length, padding in (
+            (np.concatenate([one.ids[:-1] for one in sequences]), size, 0),
+            (layout.positions, size, 0),
+            (rows, learned_size, 0),
+            (targets, learned_size, IGNORE_INDEX),
+        )
+    )
+    padded = [size - layout.tokens] if size > layout.tokens else []
     return PackedBatch(
-        layout,
-        token_ids=torch.from_numpy(np.concatenate([one.ids[:-1] for one in sequences])).to(device),
-        positions=torch.from_numpy(layout.positions).to(device),
-        rows=torch.from_numpy(np.flatnonzero(learned)).to(device),
-        targets=torch.from_numpy(targets[learned]).to(device),
+        PackedSequences((*layout.lengths, *padded)),
+        layout.tokens,
+        token_ids.tensor,
+        positions.tensor,
+        rows_there.tensor,
+        targets_there.tensor,
     )
 
 

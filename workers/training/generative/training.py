@@ -17,6 +17,7 @@ from workers.training.generative.lora_parameters import LoraParameters
 from workers.training.generative.packing import PackedBatch, TrainingSequence, pack, token_batches
 from workers.training.optimizer import Optimizer, with_prefix
 from workers.training.progress import Reporter
+from workers.training.tasks.base import IGNORE_INDEX
 
 STAGE: Final = "fine-tune"
 WARMUP_SHARE: Final = 0.06
@@ -59,7 +60,8 @@ def completion_loss(
         lora,
         range(split.states.first, decoder.architecture.layers),
     )
-    return functional.cross_entropy(decoder.logits(states[batch.rows]), batch.targets)
+    logits = decoder.logits(states[batch.rows])
+    return functional.cross_entropy(logits, batch.targets, ignore_index=IGNORE_INDEX)
 
 
 @torch.no_grad()
@@ -69,13 +71,14 @@ def split_loss(
     """The mean cross-entropy over all learned tokens of a split, in batches of `budget` tokens."""
     if lora is not None:
         lora.eval()
-    total = targets = 0.0
+    losses, counts = [], []
     for indices in token_batches(split.lengths, budget):
         reporter.raise_if_cancelled()
-        count = sum(split.sequences[index].targets for index in indices)
-        total += count * float(completion_loss(decoder, lora, split, indices))
-        targets += count
-    return total / targets
+        counts.append(sum(split.sequences[index].targets for index in indices))
+        losses.append(completion_loss(decoder, lora, split, indices))
+    # Read together: a GPU computes a batch while the next one is packed.
+    means: list[float] = torch.stack(losses).tolist()
+    return sum(count * mean for count, mean in zip(counts, means, strict=True)) / sum(counts)
 
 
 @dataclass

@@ -60,5 +60,5 @@ def _losses(decoder: Decoder, stored: DecoderLora, split: GenerativeSplit, repor
     losses = []
     for index in range(len(split.sequences)):
         reporter.raise_if_cancelled()
-        losses.append([float(completion_loss(decoder, lora, split, [index]))])
-    return np.asarray(losses)
+        losses.append(completion_loss(decoder, lora, split, [index]))
+    return np.asarray(torch.stack(losses).tolist())[:, None]

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from inference.errors import HplmError
 from inference.hplm.heads import Head
+from inference.hplm.upload import Upload
 from inference.text.tokenization import Encoding, TextTokenizer
 from workers.training.datasets import Example
 
@@ -118,15 +119,17 @@ class TaskKind(ABC):
 
 def stacked(targets: Sequence[Target], device: torch.device) -> Tensor:
     """The targets as one tensor on the device."""
-    return torch.from_numpy(np.stack(targets)).to(device)
+    return Upload(device).add(np.stack(targets)).tensor
 
 
-def cross_entropy(outputs: Tensor, target: Tensor, class_weights: Tensor | None) -> Tensor:
+def cross_entropy(outputs: Tensor, target: Target, class_weights: Tensor | None) -> Tensor:
     """Mean over the known targets of outputs [N, C] and target [N]; 0 when none is known."""
+    upload = Upload(outputs.device)
+    # Selected on the host: a GPU would have to be asked how many there are.
+    wanted, known = upload.add(target), upload.add(target[target != IGNORE_INDEX])
     total = functional.cross_entropy(
-        outputs, target, weight=class_weights, ignore_index=IGNORE_INDEX, reduction="sum"
+        outputs, wanted.tensor, weight=class_weights, ignore_index=IGNORE_INDEX, reduction="sum"
     )
-    known = target[target != IGNORE_INDEX]
-    return total / (
-        max(1, len(known)) if class_weights is None else class_weights[known].sum().clamp(min=1e-6)
-    )
+    if class_weights is None:
+        return total / max(1, len(known.array))
+    return total / class_weights[known.tensor].sum().clamp(min=1e-6)

@@ -41,7 +41,7 @@ class Classification(TaskKind):
         return np.asarray(self.labels.index(label) if label in self.labels else IGNORE_INDEX, dtype=np.int64)
 
     def loss(self, outputs: Tensor, targets: Sequence[Target], class_weights: Tensor | None) -> Tensor:
-        return cross_entropy(outputs, stacked(targets, outputs.device), class_weights)
+        return cross_entropy(outputs, np.stack(targets), class_weights)
 
     def predict(self, outputs: ExampleOutputs) -> str:
         return self.labels[int(outputs.outputs[0].argmax())]

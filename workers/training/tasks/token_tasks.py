@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -46,10 +45,10 @@ class Tagging(TaskKind):
         return target
 
     def loss(self, outputs: Tensor, targets: Sequence[Target], class_weights: Tensor | None) -> Tensor:
-        padded = torch.full(outputs.shape[:2], IGNORE_INDEX, dtype=torch.int64)
+        padded = np.full(outputs.shape[:2], IGNORE_INDEX, dtype=np.int64)
         for row, target in enumerate(targets):
-            padded[row, : len(target)] = torch.from_numpy(target)
-        return cross_entropy(outputs.flatten(0, 1), padded.flatten().to(outputs.device), class_weights)
+            padded[row, : len(target)] = target
+        return cross_entropy(outputs.flatten(0, 1), padded.flatten(), class_weights)
 
     def predict(self, outputs: ExampleOutputs) -> list[str]:
         """The likeliest valid tags of the words, as in serving; a truncated word gets "O"."""

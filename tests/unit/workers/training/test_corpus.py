@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from inference.errors import HplmError
 from inference.hplm import fragments
@@ -105,6 +106,10 @@ def test_batches_hold_every_sequence_once_within_the_budget(tmp_path: Path, read
 def test_a_batch_knows_the_fragment_of_every_token(reader: CorpusReader) -> None:
     first, second = (next(reader.sequences(iter([text]))) for text in ("river stone river", "stone river"))
     batch = make_batch([single_text(first), single_text(second)], reader.config)
+    on_gpu = make_batch([single_text(first), single_text(second)], reader.config, torch.device("cuda"))
+    assert on_gpu.ids.shape == (2, 16)
+    assert torch.equal(on_gpu.ids[on_gpu.mask], batch.ids[batch.mask])
+    assert torch.equal(batch.tokens_of(batch.ids[:, :, None])[:, 0], batch.ids[batch.mask])
     for row, ids in enumerate((first, second)):
         found = batch.unique[batch.lookup_index[row, : len(ids)].numpy()]
         assert found.tolist() == fragments.extract(ids, reader.config.missing_id).tolist()

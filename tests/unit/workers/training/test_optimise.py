@@ -1,5 +1,7 @@
 """Steps: memory that runs out, numbers that run away, and going on where one stopped."""
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from inference.errors import HplmError
+from workers.training import optimizer
 from workers.training.gradient_accumulation import initial_accumulation_steps, set_accumulation_steps
 from workers.training.optimizer import Optimizer, SparseAdamW
 
@@ -51,6 +54,28 @@ def test_parts_stay_small_so_that_memory_runs_out_once() -> None:
     assert sum(line.sizes) == len(TARGETS)
 
 
+def test_nothing_of_a_failed_attempt_is_alive_when_the_next_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither when the device's cache is emptied: memory in use would stay."""
+    line, made, alive = Line(room=1), list[weakref.ref[Tensor]](), list[int]()
+
+    def count_alive(**_: bool) -> None:
+        alive.append(sum(found() is not None for found in made))
+        assert line.weight.grad is None
+
+    def loss(part: list[float]) -> Tensor:
+        if len(part) > line.room:
+            count_alive()
+        states = torch.tensor(part)[:, None] * line.weight
+        made.append(weakref.ref(states))
+        return line.loss(part) + 0 * states.sum()
+
+    monkeypatch.setattr(optimizer, "clear_device_cache", count_alive)
+    line.optimizer.train_step(TARGETS, loss, weight_of=lambda _: 1.0)
+    # Attempts with 1, 2 and 4 parts, each followed by an emptied cache.
+    assert alive == [0] * 6
+    assert line.sizes == [1] * len(TARGETS)
+
+
 def test_after_a_lack_of_memory_that_killed_the_process_it_begins_with_half_the_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -88,6 +113,7 @@ def test_one_text_that_does_not_fit_is_out_of_memory() -> None:
     with pytest.raises(HplmError) as caught:
         Line(room=0).train_step()
     assert caught.value.code == "out_of_memory"
+    assert "memory" in str(caught.value.__cause__)
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:

@@ -79,6 +79,17 @@ def test_a_rule_is_learned_far_above_the_trivial_answer(learned: tuple[dict[str,
     assert report["dev"]["loss"] == min(epoch["dev_loss"] for epoch in report["epochs"])
 
 
+def test_a_decoder_in_bfloat16_learns_too(decoder: Decoder, tmp_path: Path) -> None:
+    half = Decoder.from_weights(decoder.architecture, decoder.weights, dtype=torch.bfloat16)
+    settings = replace(LEARNING, epochs=2, test_prompts=1)
+    files = dataset(tmp_path / "data", train=120, other=6)
+    report, whole = (
+        tune(one, files, tmp_path / name, settings) for name, one in (("h", half), ("w", decoder))
+    )
+    assert (report["precision"], whole["precision"]) == ("bfloat16", "float32")
+    assert report["epochs"][-1]["loss"] == pytest.approx(whole["epochs"][-1]["loss"], rel=0.1)
+
+
 def test_the_curve_begins_with_the_dev_loss_before_training(
     learned: tuple[dict[str, Any], Path], decoder: Decoder, tmp_path: Path
 ) -> None:

@@ -3,11 +3,15 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.hplm.upload import Upload
+from workers.training.generative import packing
 from workers.training.generative.packing import TrainingSequence, pack, token_batches
+from workers.training.tasks.base import IGNORE_INDEX
 
 
 def sequence(ids: list[int], learned: list[bool]) -> TrainingSequence:
@@ -22,6 +26,21 @@ def test_sequences_lie_one_after_another_with_positions_from_0_and_targets_one_a
     assert batch.rows.tolist() == [1, 2, 3]
     assert batch.targets.tolist() == [7, 8, 4]
     assert batch.token_ids.dtype == torch.int64
+
+
+def test_on_a_gpu_batches_have_few_sizes_and_the_padding_is_not_learned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(packing, "Upload", lambda _device: Upload(torch.device("cpu")))
+    batch = pack(
+        [sequence([5, 6, 7, 8], [False, True, True]), sequence([9, 4], [True])], torch.device("cuda")
+    )
+    assert batch.layout.lengths == (3, 1, 60)
+    assert batch.tokens == 4
+    assert batch.token_ids.tolist() == [5, 6, 7, 9] + [0] * 60
+    assert batch.positions.tolist() == [0, 1, 2, 0] + [0] * 60
+    assert batch.rows.tolist() == [1, 2, 3] + [0] * 61
+    assert batch.targets.tolist() == [7, 8, 4] + [IGNORE_INDEX] * 61
 
 
 @given(
