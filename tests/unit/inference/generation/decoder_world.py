@@ -42,7 +42,7 @@ def random_lora(decoder: Decoder, number: int, scale: float = 0.5) -> DecoderLor
     if number >= 4:
         widths = {(layer, name): 24 for layer in layers for name in ADAPTERS.values()}
         ranks = ranks | widths if number == 4 else widths
-    return loras.random_lora(shape, ranks, number, scale=scale).to("cpu", decoder.dtype)
+    return loras.random_lora(shape, ranks, number, scale=scale).to(decoder.device, decoder.dtype)
 
 
 @cache
@@ -125,6 +125,7 @@ class DecoderWorld:
         family: str = "llama",
         *,
         dtype: torch.dtype = torch.float32,
+        device: torch.device | None = None,
         blocks: int = 400,
         block_size: int = 4,
         sequences: int = 8,
@@ -132,7 +133,7 @@ class DecoderWorld:
         lora_bytes: int = 10**8,
     ) -> None:
         decoder = decoder_of(family)
-        weights = {name: value.to(dtype) for name, value in decoder.weights.items()}
+        weights = {name: value.to(device, dtype) for name, value in decoder.weights.items()}
         self.decoder = Decoder(decoder.architecture, weights)
         self.limits = GenerationLimits(
             context=POSITIONS,
