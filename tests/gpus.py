@@ -3,6 +3,8 @@
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 DEVICE_FILES = ("nvidia[0-9]*", "kfd", "dxg")
 """Below /dev, where a driver is loaded: of NVIDIA, of AMD, of Windows's subsystem for Linux."""
 
@@ -16,5 +18,13 @@ def why_no_gpu() -> str:
     import torch
 
     if not torch.cuda.is_available():
-        return f"needs a GPU, and PyTorch {torch.__version__} cannot use this machine's: see docs/operations.md"
+        return (
+            f"needs a GPU, and PyTorch {torch.__version__} cannot use this machine's: see docs/operations.md"
+        )
     return ""
+
+
+needs_triton_interpreter = pytest.mark.skipif(
+    not why_no_gpu(), reason="Triton compiles its kernels where there is a GPU: see tests/gpu"
+)
+"""For tests that run Triton's kernels on tensors of the CPU."""

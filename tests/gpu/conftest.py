@@ -1,4 +1,4 @@
-"""Tests that need a GPU. Each runs on a CPU, too: what fails on the GPU alone is a fault of the GPU's path."""
+"""Tests that need a GPU. Each runs on a CPU, too: what fails on a GPU alone is its path's fault."""
 
 import pytest
 import torch

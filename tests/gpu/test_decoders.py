@@ -54,8 +54,8 @@ def told(world: DecoderWorld, request: GenerationRequest) -> list[TokenEvent]:
 def test_a_completion_is_the_same_in_any_company_up_to_rounding(
     device: torch.device, dtype: torch.dtype, fields: dict[str, Any]
 ) -> None:
-    """Bit by bit on a CPU in the formats that it serves. In half precision, a token that is nearly as likely may take another's place on a
-    GPU, after which the completions are different ones."""
+    """Bit by bit on a CPU in the formats that it serves. In half precision, a token that is nearly as likely
+    may take another's place on a GPU, after which the completions are different ones."""
     asked = requests(24, series=6, logprobs=1, **fields)
     together, alone = (
         DecoderWorld(dtype=dtype, device=device, sequences=size, step_tokens=1000) for size in (24, 1)

@@ -1,4 +1,4 @@
-"""The LoRAs and adapters of a step on a GPU, by its compiled kernels: against a loop in float64 on the CPU."""
+"""LoRAs and adapters of a step on a GPU, by compiled kernels: against a loop in float64 on the CPU."""
 
 import pytest
 import torch
@@ -75,9 +75,7 @@ def test_a_row_has_the_same_bits_in_any_company_and_each_time(
     """A CPU promises that in float32 alone."""
     decoder, place = SHAPES["sizes of real models"], (0, projection)
     loras = [full_lora(decoder, rank, seed).to(device, dtype) for seed, rank in enumerate((4, 16, 64))]
-    inputs, outputs = (
-        states.to(device) for states in random_states(decoder, projection, 42, dtype=dtype)
-    )
+    inputs, outputs = (states.to(device) for states in random_states(decoder, projection, 42, dtype=dtype))
     parts: Parts = [(loras[0], 1), (loras[1], 20), (None, 3), (loras[2], 17), (loras[0], 1)]
     together, again = (added(parts, place, inputs, outputs) for _ in range(2))
     assert torch.equal(together, again)

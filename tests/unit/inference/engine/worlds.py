@@ -49,8 +49,8 @@ class EngineWorld:
         device: torch.device = CPU,
         pet_bytes: int = 1 << 30,
     ) -> Executor:
-        """An executor whose pool loads from this world's files, or gives what ``replaced`` says. A device keeps
-        so many bytes of PETs."""
+        """An executor whose pool loads from this world's files, or gives what ``replaced`` says.
+        pet_bytes: of the PETs that stay on an accelerator."""
         root = Root.load(self.tiny.folder("root", self.tiny.root_digest), device, dtype)
 
         def load(model: ModelIdentity) -> PackedHplm:
@@ -107,7 +107,7 @@ class EngineWorld:
 
 
 class TinyHalves:
-    """The lower halves of a world, with everything on the device and in the types that a worker has them in."""
+    """The lower halves of a world, with everything where and in the types that a worker has them in."""
 
     def __init__(self, world: EngineWorld, dtype: torch.dtype, device: torch.device = CPU) -> None:
         full = copy.deepcopy(world.tiny.root.checkpoint_lower()).to(device, dtype)

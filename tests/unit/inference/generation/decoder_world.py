@@ -42,7 +42,7 @@ def random_lora(decoder: Decoder, number: int, scale: float = 0.5) -> DecoderLor
     if number >= 4:
         widths = {(layer, name): 24 for layer in layers for name in ADAPTERS.values()}
         ranks = ranks | widths if number == 4 else widths
-    return loras.random_lora(shape, ranks, number, scale=scale).to(decoder.device, decoder.dtype)
+    return loras.random_lora(shape, ranks, number, scale=scale).to("cpu", decoder.dtype)
 
 
 @cache
@@ -125,7 +125,7 @@ class DecoderWorld:
         family: str = "llama",
         *,
         dtype: torch.dtype = torch.float32,
-        device: torch.device | None = None,
+        device: torch.device | str = "cpu",
         blocks: int = 400,
         block_size: int = 4,
         sequences: int = 8,
@@ -158,7 +158,8 @@ class DecoderWorld:
             raise HplmError("corrupt_artifact", "the LoRA is damaged")
         if model.digest == OVERFLOWING:
             return LoadedModel(random_lora(self.decoder, 1, scale=1e30))
-        return LoadedModel(random_lora(self.decoder, int(model.digest)))
+        lora = random_lora(self.decoder, int(model.digest))
+        return LoadedModel(lora.to(self.decoder.device, self.decoder.dtype))
 
     def step(self) -> list[TokenEvent]:
         events = self.engine.step()
