@@ -28,8 +28,12 @@ class Machine:
     @property
     def settings(self) -> dict[str, str | int]:
         """For the report."""
-        common = {"dtype": str(self.dtype), "threads": torch.get_num_threads(), "PyTorch": torch.__version__}
-        return {**(self._gpu() if self.device.type == "cuda" else {"device": "cpu"}), **common}
+        common: dict[str, str | int] = {
+            "dtype": str(self.dtype),
+            "threads": torch.get_num_threads(),
+            "PyTorch": torch.__version__,
+        }
+        return (self._gpu() if self.device.type == "cuda" else {"device": "cpu"}) | common
 
     def _gpu(self) -> dict[str, str | int]:
         """The GPU, its memory and compute capability, the driver, and the CUDA that PyTorch was built for."""

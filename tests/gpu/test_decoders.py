@@ -27,7 +27,13 @@ def test_all_families_complete_as_on_the_cpu(device: torch.device, family: str) 
 @number_formats
 def test_log_probabilities_are_those_of_transformers(device: torch.device, dtype: torch.dtype) -> None:
     """Of prompts in parts, decodes, all kinds of PET, and of completions that are drawn."""
-    drawn = {"temperature": 1.0, "top_p": 0.9, "top_k": 40, "frequency_penalty": 0.5, "seed": 7}
+    drawn: dict[str, Any] = {
+        "temperature": 1.0,
+        "top_p": 0.9,
+        "top_k": 40,
+        "frequency_penalty": 0.5,
+        "seed": 7,
+    }
     errors = []
     for fields in ({}, drawn):
         asked = requests(21, series=8, logprobs=3, **fields)

@@ -1,5 +1,7 @@
 """LoRAs and adapters of a step on a GPU, by compiled kernels: against a loop in float64 on the CPU."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -20,7 +22,7 @@ SHAPES = {
     "odd sizes": SmallDecoder(),
     "sizes of real models": SmallDecoder(layers=2, hidden=576, keys=192, inner=1536),
 }
-PARTS = {
+PARTS: dict[str, Callable[[SmallDecoder], Parts]] = {
     "distinct": lambda shape: [(full_lora(shape, 16, seed), 1) for seed in range(32)],
     "uniform": lambda shape: [(full_lora(shape, 8, seed), 6) for seed in range(6)],
     "identical": lambda shape: [(full_lora(shape, 128), 32)],

@@ -6,6 +6,7 @@ from benchmarks import pretended_gpu
 from inference.serving.device_ledger import DeviceLedger
 from tests.gpus import needs_triton_interpreter
 
+pytest.importorskip("triton", reason="Triton is not installed")
 pytestmark = [pytest.mark.unit, needs_triton_interpreter]
 
 
