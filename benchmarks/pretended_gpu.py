@@ -13,6 +13,7 @@ tables (`inference.serving.device_ledger`), over random sizes of the device and 
 
 import os
 import random
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ import torch
 
 from benchmarks import harness
 from benchmarks.serving.options import show
+from inference.engine.rows import Answered
 from inference.errors import HplmError
 from inference.serving.device_ledger import DeviceLedger
 from tests.pretended_cuda import PretendedCuda, pretended_cuda
@@ -52,9 +54,14 @@ GIB: Final = 1 << 30
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Count, and print the table."""
-    os.environ["TRITON_INTERPRET"] = (
-        "1"  # Triton reads it when its kernels are imported: by the first decode step
-    )
+    if "TRITON_INTERPRET" not in os.environ:  # Triton reads it when it is imported, which PyTorch does
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.pretended_gpu",
+            *(sys.argv[1:] if argv is None else argv),
+        ]
+        return subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, check=False).returncode
     options = harness.arguments(__doc__ or "").parse_args(argv)
     report = measure(quick=options.quick)
     show(report)
@@ -100,7 +107,8 @@ def _batches(*, quick: bool) -> Iterator[harness.Row]:
                     rows = [world.row(model, "the river of stone") for model in range(models)]
                     for what in (COLD_BATCH, BATCH):
                         cuda.clear()
-                        executor.step(rows)
+                        answers = executor.step(rows)
+                        assert all(isinstance(answer, Answered) for answer in answers), answers
                         yield _row(cuda, what, models, layers)
 
 
@@ -118,7 +126,9 @@ def _steps(*, quick: bool) -> Iterator[harness.Row]:
                     world.step()
                     world.executor.run_all()
                 cuda.clear()
-                world.step()
+                events = world.step()
+                assert len(events) == models, events
+                assert all(event.token is not None for event in events), events
                 yield _row(cuda, STEP, models, world.decoder.architecture.layers, choice)
 
 
