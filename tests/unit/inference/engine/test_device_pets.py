@@ -55,7 +55,7 @@ def test_a_batch_keeps_the_rows_that_it_was_given() -> None:
     assert torch.equal(rows[0], FIRST.rows[0])
 
 
-@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 def test_an_accelerator_computes_with_its_own_copy() -> None:
     pets = DevicePets(copy_pinned(torch.device("cuda")), FIRST.rows.nbytes)
     [row] = SegmentPets.of([FIRST], [4], pets.row).load(0)
