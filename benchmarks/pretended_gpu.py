@@ -11,6 +11,7 @@ tables (`inference.serving.device_ledger`), over random sizes of the device and 
     python -m benchmarks.pretended_gpu
 """
 
+import itertools
 import os
 import random
 import subprocess
@@ -26,6 +27,7 @@ import torch
 
 from benchmarks import harness
 from benchmarks.serving.options import show
+from inference.cascade.dispatcher import Level
 from inference.engine.rows import Answered
 from inference.errors import HplmError
 from inference.serving.device_ledger import DeviceLedger
@@ -40,7 +42,9 @@ MODELS, QUICK_MODELS = (8, 32), (8,)
 LAYERS, QUICK_LAYERS = (4, 8), (4,)
 STEP_MODELS, QUICK_STEP_MODELS = (4, 16), (4,)
 CASES, QUICK_CASES = 2000, 200
-TOKENS: Final = 4
+LEVELS: Final = {"table": (Level.TABLE,), "table and full": (Level.TABLE, Level.FULL)}
+TOKENS: Final = 32
+"""More than a row can have had before all rows decode."""
 CHOICES: Final[Mapping[str, dict[str, Any]]] = {
     "greedy": {},
     "top_p": {"temperature": 1.0, "top_p": 0.9, "seed": 7},
@@ -84,12 +88,12 @@ def measure(*, quick: bool) -> harness.Report:
     return harness.Report("pretended_gpu", {"grants": cases}, rows, figures, failures)
 
 
-def _row(cuda: PretendedCuda, what: str, models: int, layers: int, choice: str = "") -> harness.Row:
+def _row(cuda: PretendedCuda, what: str, models: int, layers: int, way: str) -> harness.Row:
     return {
         "what": what,
         "models": models,
         "layers": layers,
-        "tokens are chosen by": choice,
+        "way": way,
         "copies": len(cuda.copies),
         "waits": len(cuda.waits),
         "launches": len(cuda.launches),
@@ -101,15 +105,19 @@ def _batches(*, quick: bool) -> Iterator[harness.Row]:
     for layers in QUICK_LAYERS if quick else LAYERS:
         with tempfile.TemporaryDirectory() as folder:
             world = EngineWorld(Path(folder), every_kind, layers=layers)
-            for models in QUICK_MODELS if quick else MODELS:
+            ways = itertools.product(QUICK_MODELS if quick else MODELS, LEVELS.items())
+            for models, (way, levels) in ways:
                 with pretended_cuda() as cuda:
                     executor = world.executor(torch.float16, device=CUDA)
-                    rows = [world.row(model, "the river of stone") for model in range(models)]
+                    rows = [
+                        world.row(model, "the river of stone", levels[model % len(levels)])
+                        for model in range(models)
+                    ]
                     for what in (COLD_BATCH, BATCH):
                         cuda.clear()
                         answers = executor.step(rows)
                         assert all(isinstance(answer, Answered) for answer in answers), answers
-                        yield _row(cuda, what, models, layers)
+                        yield _row(cuda, what, models, layers, way)
 
 
 def _steps(*, quick: bool) -> Iterator[harness.Row]:
@@ -119,9 +127,8 @@ def _steps(*, quick: bool) -> Iterator[harness.Row]:
             with pretended_cuda() as cuda:
                 world = DecoderWorld(device=CUDA, sequences=models)
                 for model in range(models):
-                    world.engine.add(
-                        a_request(str(model), str(model), range(3 + model % 4), TOKENS, **fields)
-                    )
+                    asked = {**fields, "stop_tokens": frozenset[int]()}
+                    world.engine.add(a_request(str(model), str(model), range(3 + model % 4), TOKENS, **asked))
                 while len(world.events) < models:
                     world.step()
                     world.executor.run_all()

@@ -16,7 +16,7 @@ def test_copies_of_batches_and_steps_are_counted() -> None:
     assert not report.failures
     assert report.figures["budget_overflows"] == 0
     steps = [row for row in report.rows if row["what"] == pretended_gpu.STEP]
-    assert {row["tokens are chosen by"] for row in steps} == set(pretended_gpu.CHOICES)
+    assert {row["way"] for row in steps} == set(pretended_gpu.CHOICES)
     # The ids go there and the answers come back, at least.
     assert all(row["copies"] >= 2 and row["launches"] > 0 for row in report.rows)
     worst = max(row["copies"] for row in report.rows if row["what"] == pretended_gpu.BATCH)
