@@ -15,7 +15,6 @@ from tests.unit.tiny_decoder import FAMILIES
 LARGEST = {torch.float32: 2e-4, torch.float16: 0.1, torch.bfloat16: 0.8}
 MEAN = {torch.float32: 2e-5, torch.float16: 0.01, torch.bfloat16: 0.1}
 """Errors of log probabilities by number format."""
-number_formats = pytest.mark.parametrize("dtype", MEAN, ids=str)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -24,7 +23,6 @@ def test_all_families_complete_as_on_the_cpu(device: torch.device, family: str) 
     assert DecoderWorld(family, device=device).run(asked) == expected(asked, family)
 
 
-@number_formats
 def test_log_probabilities_are_those_of_transformers(device: torch.device, dtype: torch.dtype) -> None:
     """Of prompts in parts, decodes, all kinds of PET, and of completions that are drawn."""
     drawn: dict[str, Any] = {
@@ -53,7 +51,6 @@ def told(world: DecoderWorld, request: GenerationRequest) -> list[TokenEvent]:
     return [event for event in world.events[request.id] if event.token is not None]
 
 
-@number_formats
 @pytest.mark.parametrize(
     "fields", [{}, {"temperature": 1.0, "top_p": 0.95, "seed": 7}], ids=["greedy", "drawn"]
 )
@@ -81,7 +78,6 @@ def test_a_completion_is_the_same_in_any_company_up_to_rounding(
     assert same == len(asked) if dtype == torch.float32 else same > len(asked) // 2
 
 
-@number_formats
 def test_the_same_requests_together_get_the_same_draws_each_time(
     device: torch.device, dtype: torch.dtype
 ) -> None:

@@ -23,7 +23,6 @@ from inference.hplm.row_cache import RowCache
 from tests.unit.inference.engine.alone import states_alone
 from tests.unit.inference.engine.numerics import (
     DISAGREEMENT,
-    DTYPES,
     LOGITS,
     TOLERANCES,
     Sample,
@@ -32,8 +31,6 @@ from tests.unit.inference.engine.numerics import (
 )
 from tests.unit.inference.engine.worlds import EngineWorld, scale_of
 from tests.unit.tiny import LAYERS, SPECS, tiny_hplm, tiny_texts
-
-number_formats = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
 def every_kind_of_head(root: Root) -> list[Hplm]:
@@ -62,7 +59,6 @@ def answered(executor: Executor, rows: Sequence[Row]) -> list[Answered]:
     return [outcome for outcome in outcomes if isinstance(outcome, Answered)]
 
 
-@number_formats
 def test_every_level_and_kind_is_as_exact_as_rounding_allows(
     device: torch.device, sample: Sample, dtype: torch.dtype
 ) -> None:
@@ -75,7 +71,6 @@ def test_every_level_and_kind_is_as_exact_as_rounding_allows(
     assert errors.disagreement < DISAGREEMENT * unit
 
 
-@number_formats
 def test_batches_that_overlap_are_as_exact_although_pets_come_and_go(
     device: torch.device, sample: Sample, dtype: torch.dtype
 ) -> None:
@@ -93,7 +88,6 @@ def test_batches_that_overlap_are_as_exact_although_pets_come_and_go(
     pipeline.close()
 
 
-@number_formats
 def test_a_row_gets_the_same_numbers_in_any_company_up_to_rounding(
     device: torch.device, sample: Sample, dtype: torch.dtype
 ) -> None:

@@ -50,7 +50,6 @@ def added(parts: Parts, place: tuple[int, str], inputs: Tensor, outputs: Tensor)
     return LoraDeltas(parts, LoraStacks())(*place, results if inputs is outputs else inputs, results)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("parts", PARTS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_update_is_that_of_a_loop(
@@ -69,7 +68,6 @@ def test_the_update_is_that_of_a_loop(
         )
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("projection", ["query", "key", "up", "down"])
 def test_a_row_has_the_same_bits_in_any_company_and_each_time(
     device: torch.device, dtype: torch.dtype, projection: str
