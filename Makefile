@@ -9,7 +9,7 @@ PARALLEL = -n $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reord
 SOURCES := hmi_site tenants versiontree inference workers frontend hmi_client benchmarks demo tests manage.py requirements
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo test unit slow thorough lint format types wheel screenshots clean
+.PHONY: help setup up demo test unit slow thorough gpu lint format types wheel screenshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ slow: setup ## the tests that take longer: in a browser, of processes that are k
 
 thorough: setup ## the tests at full scale: ten thousand models, a soak, gigabytes, every benchmark, other families, the administration
 	@exec $(RUN) -m pytest $(PARALLEL) -m thorough $(ARGS)
+
+gpu: setup ## the tests that need a GPU, one after another; they are skipped where PyTorch finds none
+	@exec $(RUN) -m pytest -m gpu $(ARGS)
 
 lint: setup ## style, layers, missing migrations
 	@$(RUN) -m ruff check $(SOURCES)

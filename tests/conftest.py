@@ -13,13 +13,15 @@ from pytest_django import Settings
 from hmi_site.embedded.postgres import ensure_role
 from hmi_site.server_urls import EMBEDDED_ROLE
 from tenants.base import scope
+from tests.gpus import why_no_gpu
 from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey
 
 FOLDERS = ("unit", "integration", "field", "e2e", "architecture")
 SLOW_FOLDERS = ("e2e",)
 
-# Triton reads it when a kernel is defined, which is whenever a test first imports the module.
-os.environ.setdefault("TRITON_INTERPRET", "1")
+if why_no_gpu():
+    # Triton reads it when a kernel is defined, which is whenever a test first imports the module.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # How long an example takes says more about what else runs on the machine than about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -35,6 +37,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(getattr(pytest.mark, folder))
         if folder in SLOW_FOLDERS:
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a GPU where there is none."""
+    if item.get_closest_marker("gpu") and (reason := why_no_gpu()):
+        pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from benchmarks.serving.token_sources import Phrases, RealRows
 from benchmarks.serving.world import DEFAULT_PET, DEMO, ENCODERS, PAPER_PET, PETS, World
 from inference.engine.allocator import keep_freed_memory
 from inference.hplm.devices import pick_device, pick_dtype
+from inference.visible_gpus import driver_version
 
 PAPER_TOKENS: Final = 128
 
@@ -27,8 +28,23 @@ class Machine:
     @property
     def settings(self) -> dict[str, str | int]:
         """For the report."""
-        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
-        return {"device": name, "dtype": str(self.dtype), "threads": torch.get_num_threads()}
+        common: dict[str, str | int] = {
+            "dtype": str(self.dtype),
+            "threads": torch.get_num_threads(),
+            "PyTorch": torch.__version__,
+        }
+        return (self._gpu() if self.device.type == "cuda" else {"device": "cpu"}) | common
+
+    def _gpu(self) -> dict[str, str | int]:
+        """The GPU, its memory and compute capability, the driver, and the CUDA that PyTorch was built for."""
+        found = torch.cuda.get_device_properties(self.device)
+        return {
+            "device": found.name,
+            "device_gib": round(found.total_memory / 2**30),
+            "capability": f"{found.major}.{found.minor}",
+            "driver": driver_version(),
+            "CUDA": torch.version.cuda or "none",
+        }
 
 
 Measure = Callable[[argparse.Namespace, World], harness.Report]

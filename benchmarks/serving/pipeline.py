@@ -23,13 +23,16 @@ from inference.engine.trace import Span
 
 TENANTS, QUICK_TENANTS, BATCHES, REPEATS, SHOWN = 1000, 64, 8, 7, 5
 FINE, ONE_BY_ONE = "fine-grained swapping", "synchronised"
+RESIDENT = "synchronised, PETs on the device"
 MODES = {
     FINE: Pipelining(),
     "coarse swapping": Pipelining(swapping=Swapping.COARSE),
     "no pipelined swapping": Pipelining(swapping=Swapping.NONE),
     "no pipelined retrieval": Pipelining(retrieval=False),
     ONE_BY_ONE: SYNCHRONISED,
+    RESIDENT: SYNCHRONISED,
 }
+"""Of which all but one copy every PET for every batch."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +52,7 @@ def measure(options: argparse.Namespace, world: World) -> harness.Report:
     repeats = options.repeats or (3 if options.quick else REPEATS)
     pipelines = {name: Pipeline(mode) for name, mode in MODES.items()}
     executors = {
-        name: world.executor(pipeline, pool_bytes=POOL_BYTES, pet_bytes=0)
+        name: world.executor(pipeline, pool_bytes=POOL_BYTES, pet_bytes=None if name == RESIDENT else 0)
         for name, pipeline in pipelines.items()
     }
     draw = np.random.default_rng(0)
@@ -68,12 +71,16 @@ def measure(options: argparse.Namespace, world: World) -> harness.Report:
         stream_seconds(executors[name], batches)
         spans[name] = pipelines[name].trace.spans(since)
     fine = spans[FINE]
-    ratios = np.array(found[ONE_BY_ONE].seconds) / np.array(found[FINE].seconds)
+    one_by_one, fine_grained, resident = (
+        np.array(found[name].seconds) for name in (ONE_BY_ONE, FINE, RESIDENT)
+    )
+    ratios, swapped = one_by_one / fine_grained, one_by_one - resident
     figures = {
         "retrieval_share": share(fine, "retrieval"),
         "retrieval_share_synchronised": share(spans[ONE_BY_ONE], "retrieval"),
         "retrieval_hidden": hidden(fine),
         "fine_vs_sync": float(np.median(ratios)),
+        "swap_ms": 1000 * float(np.median(swapped)) / BATCHES,
     }
     if options.picture:
         shown = [span for span in fine if span.batch < min(s.batch for s in fine) + SHOWN]

@@ -2,8 +2,8 @@
 
 Every batch mixes tenants, drawn uniformly or by Zipf's law from so many different models that are really
 stored, and opened before: the product keeps them in memory on the host. "from files" has room for
-hardly any, so every model is read again. Cells are measured batch by batch in turn, so that they share
-whatever slows the machine.
+hardly any, so every model is read again. "at the level full" computes the lower layers instead of looking
+them up. Cells are measured batch by batch in turn, so that they share whatever slows the machine.
 
     python -m benchmarks.serving.throughput
 """
@@ -28,6 +28,7 @@ from benchmarks.serving.schemes import Dedicated, HbertAdapter, Shared, dedicate
 from benchmarks.serving.timing import Sample, interleaved
 from benchmarks.serving.token_sources import VOCAB
 from benchmarks.serving.world import World
+from inference.cascade.dispatcher import Level
 from inference.engine.executor import Executor
 from inference.engine.pipeline import Pipeline
 from inference.engine.rows import Answered
@@ -37,6 +38,7 @@ STREAM, REPEATS, QUICK_REPEATS, RESIDENT = 3, 7, 3, 16
 MIB = 1024**2
 POOL_BYTES = 16 * 1024 * MIB
 EACH_ONCE = "each once"
+MIXED, IN_FULL = 32, "hBERT, at the level full"
 PEERS = {"adapters BatchSplit": "batchsplit", "PEFT mixed batch": "peft"}
 Cell = tuple[str, int, str]
 """Scheme, tenants, and the law by which a batch's are drawn."""
@@ -63,6 +65,7 @@ def measure(options: argparse.Namespace, world: World) -> harness.Report:
         opened_s = world.open_all(executor, max(counts))
         cells.add_paper(counts, executor)
         cells.add_engine("hBERT, from files", world.executor(pipeline, pool_bytes=MIB), max(counts))
+        cells.add_engine(IN_FULL, executor, MIXED, level=Level.FULL)
         if options.tokens is not None and not options.no_peers:
             cells.add_engine("hBERT", executor, options.rows, EACH_ONCE)
             cells.add_peers(stack, options.tokens)
@@ -94,9 +97,11 @@ class Cells:
             self.ways["dedicated", count, "uniform"] = self._alone(dedicated, count)
         self.ways["shared", 1, "uniform"] = self._alone(one, 1)
 
-    def add_engine(self, name: str, executor: Executor, count: int, law: str = "uniform") -> None:
-        """The product with this executor."""
-        self.ways[name, count, law] = self._engine(executor, count, law)
+    def add_engine(
+        self, name: str, executor: Executor, count: int, law: str = "uniform", level: Level = Level.TABLE
+    ) -> None:
+        """The product with this executor, all rows at the level."""
+        self.ways[name, count, law] = self._engine(executor, count, law, level)
 
     def add_peers(self, stack: ExitStack, tokens: int) -> None:
         """The libraries, each in a process and an environment of its own, as far as they can be had."""
@@ -127,9 +132,11 @@ class Cells:
             device=self._world.device.type,
         )
 
-    def _engine(self, executor: Executor, count: int, law: str) -> Callable[[int], float]:
+    def _engine(
+        self, executor: Executor, count: int, law: str, level: Level = Level.TABLE
+    ) -> Callable[[int], float]:
         def run(_: int) -> float:
-            batches = [self._world.rows(self._tenants(count, law)) for _ in range(STREAM)]
+            batches = [self._world.rows(self._tenants(count, law), level) for _ in range(STREAM)]
             started = time.perf_counter()
             for outcomes in stream(executor, iter(batches)):
                 assert all(isinstance(outcome, Answered) for outcome in outcomes)
@@ -176,13 +183,14 @@ def _figures(found: dict[Cell, Sample], most: int) -> dict[str, float]:
         pairs = zip(found[worse].seconds, found[better].seconds, strict=True)
         return float(np.median([slow / fast for slow, fast in pairs]))
 
-    one, mixed = ("hBERT", 1, "uniform"), ("hBERT", 32, "uniform")
+    one, mixed = ("hBERT", 1, "uniform"), ("hBERT", MIXED, "uniform")
     flat = [ratio(("hBERT", most, law), one) for law in ("uniform", "zipf")]
     figures = {
         f"flat_{most // 1000}k": min(flat),
         "vs_dedicated_16": ratio(("hBERT", 16, "uniform"), ("dedicated", 16, "uniform")),
         "beyond_memory": ratio(("hBERT, from files", most, "uniform"), ("hBERT", most, "uniform")),
-        "vs_hbert_adapter": ratio(mixed, ("hBERT-adapter", 32, "uniform")),
+        "vs_hbert_adapter": ratio(mixed, ("hBERT-adapter", MIXED, "uniform")),
+        "table_vs_full": ratio(mixed, (IN_FULL, MIXED, "uniform")),
     }
     for name, (scheme, label) in {
         "vs_adapters_32": ("adapters BatchSplit", EACH_ONCE),

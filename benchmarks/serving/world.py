@@ -27,7 +27,7 @@ from inference.engine.executor import Executor
 from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
-from inference.engine.rows import ModelIdentity, Row
+from inference.engine.rows import ModelIdentity, Row, work_of
 from inference.hplm.architecture import Architecture
 from inference.hplm.compose import Composition
 from inference.hplm.encoder import FullLower, UpperLayers
@@ -134,10 +134,10 @@ class World:
 
     @cached_property
     def lower_layers(self) -> LowerLayers:
-        """The lower half: the table alone."""
+        """The lower half: the table, and the layers for rows at the level full."""
         chain = self.chain
         composition = chain.composition.to(self.device).with_context_dtype(self.dtype)
-        return LowerLayers(chain, composition=composition, device=self.device)
+        return LowerLayers(chain, self.full, composition, self.device)
 
     def executor(self, pipeline: Pipeline, *, pool_bytes: int, pet_bytes: int | None = None) -> Executor:
         """An engine that loads models from their files on demand and keeps so many bytes of them, and on an
@@ -172,12 +172,15 @@ class World:
             executor.pool.release(executor.pool.acquire(_identity(number)))
         return time.perf_counter() - started
 
-    def rows(self, tenants: NDArray[np.int64]) -> list[Row]:
+    def rows(self, tenants: NDArray[np.int64], level: Level = Level.TABLE) -> list[Row]:
         """A row for each of these tenants' models."""
         return [
-            Row(str(at), ids, np.zeros_like(ids), _identity(int(tenant)), CHAIN, Level.TABLE, len(ids))
+            Row(
+                str(at), ids, np.zeros_like(ids), _identity(int(tenant)), CHAIN, level,
+                work_of(len(ids), level, self.root.config),
+            )
             for at, (tenant, ids) in enumerate(zip(tenants, self.source.draw(len(tenants)), strict=True))
-        ]
+        ]  # fmt: skip
 
     def hplm_folder(self, number: int) -> Path:
         """Where the model of that number is stored."""

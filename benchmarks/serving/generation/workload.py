@@ -5,13 +5,17 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.accuracy.data import data_dir
+from benchmarks.accuracy.data import data_dir, has_data
 from benchmarks.serving.generation.engine import Asked
 from benchmarks.serving.placement.load import Lengths, trace_lengths
 from benchmarks.serving.popularity import SKEW
 
 TRACE = "azure-llm-2023-conv.csv"
 LONGEST = 4096
+MEDIANS, SPREADS = (1020, 129), (1.0, 1.0)
+"""Tokens of prompts and answers in that trace (Splitwise, Patel et al., 2024), and how their logarithms
+are spread here."""
+DRAWN = 2000
 
 
 def models(popularity: str, tenants: int, requests: int, seed: int) -> list[int]:
@@ -31,9 +35,19 @@ def models(popularity: str, tenants: int, requests: int, seed: int) -> list[int]
 
 
 def lengths(trace: Path | None, scale: int) -> Lengths:
-    """Tokens of prompts and answers [N, 2] of a trace (None: that of HMI_DATA_DIR), divided by `scale`."""
-    found = trace_lengths(trace or data_dir() / "traces" / TRACE, longest=LONGEST)
+    """Tokens of prompts and answers [N, 2] of a trace, divided by `scale`. None: of that in HMI_DATA_DIR, and
+    without such a folder those of `drawn_lengths`."""
+    if trace is None and not has_data():
+        found = drawn_lengths()
+    else:
+        found = trace_lengths(trace or data_dir() / "traces" / TRACE, longest=LONGEST)
     return np.maximum(found // scale, 1)
+
+
+def drawn_lengths() -> Lengths:
+    """Random lengths [N, 2] with the medians of the trace."""
+    draw = np.random.default_rng(0).lognormal(np.log(MEDIANS), SPREADS, size=(DRAWN, 2))
+    return draw.astype(np.int64).clip(1, LONGEST // 2)
 
 
 def draw(choice: Lengths, popularity: str, tenants: int, requests: int, seed: int) -> list[Asked]:

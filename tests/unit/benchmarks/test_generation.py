@@ -3,11 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.serving.generation.__main__ import main
 from benchmarks.serving.generation.engine import Asked, lost
-from benchmarks.serving.generation.workload import lengths, models
+from benchmarks.serving.generation.workload import MEDIANS, lengths, models
 from benchmarks.serving.popularity import POPULARITIES
 from inference.generation.requests import FinishReason, GenerationError, TokenEvent
 
@@ -51,6 +52,17 @@ def test_lengths_are_those_of_the_trace_divided_by_the_scale(tmp_path: Path) -> 
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE)
     assert lengths(trace, 10).tolist() == [[9, 2], [1, 1]]
+
+
+def test_without_a_trace_lengths_are_drawn_with_its_medians(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HMI_DATA_DIR", str(tmp_path / "nothing"))
+    drawn = lengths(None, 1)
+    assert np.median(drawn, axis=0) == pytest.approx(MEDIANS, rel=0.1)
+    assert (drawn == lengths(None, 1)).all()
+    with pytest.raises(FileNotFoundError):
+        lengths(tmp_path / "no_trace.csv", 1)
 
 
 @pytest.mark.thorough

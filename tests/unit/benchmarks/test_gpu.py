@@ -1,15 +1,16 @@
-"""The benchmark for accelerators, at a tiny size on a CPU."""
+"""The benchmark for GPUs, at a tiny size."""
 
-import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks import gpu
+from benchmarks import gpu, harness
 from benchmarks.serving import options as shared
 from benchmarks.serving import parity
 from benchmarks.serving.world import DEFAULT_PET, PAPER_PET
+from tests.pretended_cuda import pretended_cuda
 
 pytestmark = pytest.mark.unit
 TINY = ["--quick", "--encoder", "tiny", "--rows", "4", "--repeats", "1", "--threads", "1", "--device", "cpu"]
@@ -31,40 +32,67 @@ def threads() -> object:
 
 
 @pytest.mark.thorough
-def test_every_part_is_measured_and_written(tmp_path: Path) -> None:
-    out, trace = tmp_path / "out", tmp_path / "trace.csv"
-    trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16,90,20\n")
-    assert gpu.main([*TINY, "--decoder", "tiny", "--trace", str(trace), "--out", str(out)]) == 0
-    found = {
-        file.stem: json.loads(file.read_text()) for file in out.glob("*.json") if file.stem != "figure17"
-    }
-    encoders = {"parity", "ceiling", "pipeline", "throughput", "memory"}
-    assert set(found) == {*encoders, "sgmv", "generation"}
-    figures = {name: value for report in found.values() for name, value in report["figures"].items()}
-    [checked] = found["parity"]["rows"]
-    assert figures["worst_difference"] < checked["allowed"], "which depends on the numbers of this machine"
-    assert figures["hplms_held"] == 500
+def test_every_part_is_measured_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the device that there is."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    on, size = shared.Machine(device, torch.float32), gpu.Size("tiny", "tiny", 4, 4, 1)
+    report = gpu.measure(on, size, quick=True)
+    assert not report.failures
+    parts = {row["benchmark"] for row in report.rows}
+    assert parts == {"roof", "parity", "throughput", "ceiling", "pipeline", "memory", "sgmv", "generation"}
+    figures = report.figures
+    assert figures["memory.hplms_held"] == 500
+    assert figures["generation.lost"] == 0
     assert all(
         figures[name] > 0
-        for name in ("engine_share", "engine_share_with_pets", "fine_vs_sync", "flat_1k", "beyond_memory")
-    )
-    assert found["throughput"]["settings"]["pet"] == DEFAULT_PET
-    assert found["throughput"]["settings"]["texts"] == "real"
-    assert found["generation"]["settings"]["shape"] == "tiny"
-    assert found["generation"]["figures"]["lost"] == 0
-    assert found["generation"]["figures"]["distinct_vs_identical"] > 0
-    assert found["sgmv"]["settings"]["inputs"] == 64
-    modes = {row["mode"] for row in found["pipeline"]["rows"]}
+        for name in (
+            "roof.tflops", "roof.gb_s", "ceiling.engine_share", "ceiling.engine_share_with_pets",
+            "pipeline.fine_vs_sync", "throughput.flat_1k", "throughput.beyond_memory",
+            "throughput.table_vs_full", "generation.distinct_vs_identical",
+        )
+    )  # fmt: skip
+    assert "pipeline.swap_ms" in figures
+    assert {"device", "dtype", "PyTorch"} <= report.settings.keys()
+    modes = {row["mode"] for row in report.rows if row["benchmark"] == "pipeline"}
     assert modes >= {"synchronised", "fine-grained swapping", "no pipelined retrieval"}
-    assert (out / "figure17.svg").read_text().startswith("<svg")
+    printed = capsys.readouterr().out
+    assert all(f"\n{part}, " in printed for part in parts)
 
 
-def test_a_missing_trace_ends_it_before_anything_is_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_part_that_fails_is_named_and_the_others_are_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no_trace\.csv"):
-        gpu.main([*TINY, "--trace", str(tmp_path / "no_trace.csv")])
-    assert not capsys.readouterr().out
+    def fails(_: shared.Machine) -> harness.Report:
+        raise RuntimeError("CUDA out of memory")
+
+    def parts(*_: object, **__: object) -> Iterator[tuple[str, Callable[[], harness.Report]]]:
+        yield "first", lambda: fails(on)
+        yield "second", lambda: harness.Report("second", {}, [{"what": 1}], {"figure": 2.0})
+
+    on = shared.Machine(torch.device("cpu"), torch.float32)
+    monkeypatch.setattr(gpu, "_parts", parts)
+    report = gpu.measure(on, gpu.Size(), quick=True)
+    assert report.figures == {"second.figure": 2.0}
+    assert report.failures == ["first: RuntimeError: CUDA out of memory"]
+    assert "CUDA out of memory" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_without_a_gpu_it_says_so_in_a_line_and_fails(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        gpu.main(["--quick", "--json", str(tmp_path / "gpu.json")])
+    message = ended.value.code
+    assert isinstance(message, str)
+    assert "needs a GPU" in message
+    assert "\n" not in message
+    assert not (tmp_path / "gpu.json").exists()
+
+
+def test_the_gpu_its_driver_and_the_cuda_and_pytorch_for_it_are_stored() -> None:
+    with pretended_cuda(capability=(7, 5)):
+        settings = shared.Machine(torch.device("cuda:0"), torch.float16).settings
+    assert (settings["device"], settings["capability"]) == ("pretended GPU", "7.5")
+    assert {"driver", "CUDA", "PyTorch", "device_gib", "dtype"} <= settings.keys()
 
 
 def test_wrong_answers_are_a_failure(

@@ -15,6 +15,7 @@ from torch import Tensor
 
 import inference
 from inference.decoder.sgmv.segments import Segments
+from tests.gpus import needs_triton_interpreter
 from tests.unit.inference.decoder.loras import (
     Parts,
     SmallDecoder,
@@ -26,6 +27,7 @@ from tests.unit.inference.decoder.loras import (
 
 triton_sgmv: Any = pytest.importorskip("inference.decoder.sgmv.triton_sgmv", reason="Triton is not installed")
 
+pytestmark = needs_triton_interpreter
 SHAPE = SmallDecoder()
 POPULARITIES = {
     "distinct": [1] * 6,

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from inference.cascade.dispatcher import Level
+from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.executor import Executor
 from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
@@ -23,6 +24,8 @@ from inference.hplm.root import Root
 from inference.text.tasks import TASKS
 from tests.unit.inference.engine.alone import states_alone
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
+
+CPU = torch.device("cpu")
 
 
 class EngineWorld:
@@ -43,9 +46,12 @@ class EngineWorld:
         *,
         budget_bytes: int = 1 << 30,
         pipeline: Pipeline | None = None,
+        device: torch.device = CPU,
+        pet_bytes: int = 1 << 30,
     ) -> Executor:
-        """An executor whose pool loads from this world's files, or gives what ``replaced`` says."""
-        root = Root.load(self.tiny.folder("root", self.tiny.root_digest), "cpu", dtype)
+        """An executor whose pool loads from this world's files, or gives what ``replaced`` says.
+        pet_bytes: of the PETs that stay on an accelerator."""
+        root = Root.load(self.tiny.folder("root", self.tiny.root_digest), device, dtype)
 
         def load(model: ModelIdentity) -> PackedHplm:
             found = self.replaced.get(model.digest)
@@ -55,8 +61,9 @@ class EngineWorld:
                 found = Hplm.load(self.tiny.folder("hplm", model.digest))
             return PackedHplm.of(found, dtype)
 
-        pool = PetPool(load, budget_bytes)
-        return Executor(root, TinyHalves(self, dtype), pool, pipeline=pipeline)
+        on_device = None if device == CPU else DevicePets(copy_pinned(device), pet_bytes)
+        pool = PetPool(load, budget_bytes, on_device)
+        return Executor(root, TinyHalves(self, dtype, device), pool, pipeline=pipeline)
 
     def row(self, number: int, text: str, level: Level = Level.TABLE) -> Row:
         """A row of model ``number`` for ``text``."""
@@ -100,15 +107,15 @@ class EngineWorld:
 
 
 class TinyHalves:
-    """The lower halves of a world, with everything in memory and in the types that a worker has them in."""
+    """The lower halves of a world, with everything where and in the types that a worker has them in."""
 
-    def __init__(self, world: EngineWorld, dtype: torch.dtype) -> None:
-        full = copy.deepcopy(world.tiny.root.checkpoint_lower()).to(dtype)
+    def __init__(self, world: EngineWorld, dtype: torch.dtype, device: torch.device = CPU) -> None:
+        full = copy.deepcopy(world.tiny.root.checkpoint_lower()).to(device, dtype)
         self._tables, self._full = {}, {}
         for name, chain in world.chains.items():
-            parts = chain.composition.with_context_dtype(dtype)
-            self._tables[name] = LowerLayers(chain, composition=parts)
-            self._full[name] = LowerLayers(chain, full, composition=parts)
+            parts = chain.composition.to(device).with_context_dtype(dtype)
+            self._tables[name] = LowerLayers(chain, composition=parts, device=device)
+            self._full[name] = LowerLayers(chain, full, composition=parts, device=device)
 
     def for_chain(self, chain: str, *, full: bool) -> LowerLayers:
         return (self._full if full else self._tables)[chain]

@@ -46,7 +46,7 @@ def test_auto_takes_bfloat16_only_where_the_processor_multiplies_it() -> None:
     assert (dtype == torch.bfloat16) == any(native.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.gpu
 def test_auto_takes_half_precision_on_an_accelerator_without_bfloat16() -> None:
     major, _ = torch.cuda.get_device_capability(0)
     expected = torch.bfloat16 if major >= 8 else torch.float16
