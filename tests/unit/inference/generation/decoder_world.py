@@ -125,6 +125,7 @@ class DecoderWorld:
         family: str = "llama",
         *,
         dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
         blocks: int = 400,
         block_size: int = 4,
         sequences: int = 8,
@@ -132,7 +133,7 @@ class DecoderWorld:
         lora_bytes: int = 10**8,
     ) -> None:
         decoder = decoder_of(family)
-        weights = {name: value.to(dtype) for name, value in decoder.weights.items()}
+        weights = {name: value.to(device, dtype) for name, value in decoder.weights.items()}
         self.decoder = Decoder(decoder.architecture, weights)
         self.limits = GenerationLimits(
             context=POSITIONS,
@@ -157,7 +158,8 @@ class DecoderWorld:
             raise HplmError("corrupt_artifact", "the LoRA is damaged")
         if model.digest == OVERFLOWING:
             return LoadedModel(random_lora(self.decoder, 1, scale=1e30))
-        return LoadedModel(random_lora(self.decoder, int(model.digest)))
+        lora = random_lora(self.decoder, int(model.digest))
+        return LoadedModel(lora.to(self.decoder.device, self.decoder.dtype))
 
     def step(self) -> list[TokenEvent]:
         events = self.engine.step()
