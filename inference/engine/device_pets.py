@@ -1,7 +1,8 @@
 """PETs on an accelerator: those used last stay there, so that a batch copies only the others."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from threading import Lock
 
 import torch
@@ -10,8 +11,17 @@ from torch import Tensor
 from inference.hplm.pets import PackedPet
 
 
+@dataclass(slots=True)
+class _Copies:
+    """The rows [width] of one PET that were copied, by layer. size: bytes of all layers."""
+
+    rows: list[Tensor | None]
+    size: int
+
+
 class DevicePets:
-    """Copies of the rows of PETs on one device, the least recently used evicted beyond `budget_bytes`.
+    """Copies of the rows of PETs on one device by the key of the PET, which is the digest of its model. The
+    least recently used are evicted beyond `budget_bytes`.
 
     A batch that holds a copy keeps it alive after its eviction. Thread-safe.
     """
@@ -20,7 +30,7 @@ class DevicePets:
         """copy: returns a row [width] on the device, see `copy_pinned`."""
         self._copy = copy
         self._lock = Lock()
-        self._rows: OrderedDict[PackedPet, list[Tensor | None]] = OrderedDict()  # least recently used first
+        self._copies: OrderedDict[Hashable, _Copies] = OrderedDict()  # least recently used first
         self.budget_bytes = budget_bytes
         self.used_bytes = 0
         self.copies = 0
@@ -28,24 +38,41 @@ class DevicePets:
     def row(self, pet: PackedPet, layer: int) -> Tensor:
         """The row [width] of that layer on the device, copied on the current stream if it is not there."""
         with self._lock:
-            rows = self._rows.get(pet)
-            if rows is None:
-                rows = self._rows[pet] = [None] * len(pet.rows)
-                self.used_bytes += pet.rows.nbytes
-                self._make_room()
+            copies = self._copies.get(pet.key)
+            if copies is None:
+                copies = self._copies[pet.key] = _Copies([None] * len(pet.rows), pet.rows.nbytes)
+                self.used_bytes += copies.size
+                self._make_room(least=1)  # the one asked for last stays, whatever its size
             else:
-                self._rows.move_to_end(pet)
-            row = rows[layer]
+                self._copies.move_to_end(pet.key)
+            row = copies.rows[layer]
             if row is None:
                 self.copies += 1
-                row = rows[layer] = self._copy(pet.rows[layer])
+                row = copies.rows[layer] = self._copy(pet.rows[layer])
             return row
 
-    def _make_room(self) -> None:
-        """The one asked for last stays, whatever its size."""
-        while self.used_bytes > self.budget_bytes and len(self._rows) > 1:
-            pet, _ = self._rows.popitem(last=False)
-            self.used_bytes -= pet.rows.nbytes
+    def forget(self, key: Hashable) -> None:
+        """Drop the copies of a PET, if there are any."""
+        with self._lock:
+            if copies := self._copies.pop(key, None):
+                self.used_bytes -= copies.size
+
+    def clear(self) -> None:
+        """Drop all copies."""
+        with self._lock:
+            self._copies.clear()
+            self.used_bytes = 0
+
+    def resize(self, budget_bytes: int) -> None:
+        """Change the budget, and evict at once what is beyond it."""
+        with self._lock:
+            self.budget_bytes = budget_bytes
+            self._make_room(least=0)
+
+    def _make_room(self, least: int) -> None:
+        while self.used_bytes > self.budget_bytes and len(self._copies) > least:
+            _, copies = self._copies.popitem(last=False)
+            self.used_bytes -= copies.size
 
 
 def copy_pinned(device: torch.device) -> Callable[[Tensor], Tensor]:

@@ -17,9 +17,9 @@ class PackedHplm:
     head: Head
 
     @classmethod
-    def of(cls, hplm: Hplm, dtype: torch.dtype) -> "PackedHplm":
-        """The model, with a copy of its PET."""
-        return cls(PackedPet.of(hplm.pet, dtype), hplm.head.to("cpu"))
+    def of(cls, hplm: Hplm, dtype: torch.dtype, digest: str | None = None) -> "PackedHplm":
+        """The model, with a copy of its PET; see `PackedPet.of`."""
+        return cls(PackedPet.of(hplm.pet, dtype, digest), hplm.head.to("cpu"))
 
     @property
     def shape(self) -> UpperShape:

@@ -37,13 +37,14 @@ LoadedT = TypeVar("LoadedT", bound=Loaded)
 @dataclass(slots=True, eq=False)
 class Slot(Generic[LoadedT]):
     """One model that was loaded, the `generation`-th load of the pool. `model` is None once it was
-    evicted."""
+    evicted. is_retired: it is evicted when its last lease is released."""
 
     digest: str
     generation: int
     model: LoadedT | None
     leases: int = 0
     size: int = 0
+    is_retired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ class PetPool(Generic[LoadedT]):
 
     A leased slot is never evicted, nor is a pinned one for the sake of another model. If leased and pinned
     ones leave no room, a batch still gets its models: the pool exceeds its budget until they are released.
-    Models lie on the host; an accelerator also has the PETs of those used last. Thread-safe.
+    Models lie on the host; an accelerator also has the PETs of those used last, and loses them with the
+    model. Thread-safe.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class PetPool(Generic[LoadedT]):
         device_pets: DevicePets | None = None,
     ) -> None:
         self._load = load
+        self._device_pets = device_pets
         self.row_on_device = None if device_pets is None else device_pets.row
         """See `SegmentPets`."""
         self.budget_bytes = budget_bytes
@@ -145,18 +148,23 @@ class PetPool(Generic[LoadedT]):
             slot.leases -= 1
             self._make_room()
             is_held = self._slots.get(slot.digest) is slot
-            if is_held and not slot.leases and self._pinned_bytes() > self.budget_bytes:
+            goes = slot.is_retired or self._pinned_bytes() > self.budget_bytes
+            if is_held and not slot.leases and goes:
                 self._evict(slot)
 
     def keep(self, digests: Container[str]) -> None:
-        """Evict all other models: at once, or, if leased, before any other."""
+        """Evict all other models: at once, or, if leased, when they are released."""
         with self._lock:
-            for slot in [slot for slot in self._slots.values() if slot.digest not in digests]:
-                if slot.leases:
-                    self._slots.move_to_end(slot.digest, last=False)
-                    self._check_cursor = None
-                else:
+            for slot in [*self._slots.values()]:
+                slot.is_retired = slot.digest not in digests
+                if slot.is_retired and not slot.leases:
                     self._evict(slot)
+
+    def resize(self, budget_bytes: int) -> None:
+        """Change the budget, and evict at once what is beyond it and not in use."""
+        with self._lock:
+            self.budget_bytes = budget_bytes
+            self._make_room()
 
     def clear(self) -> None:
         """Evict everything, also what is leased, for instance after an IntegrityError."""
@@ -166,6 +174,8 @@ class PetPool(Generic[LoadedT]):
             self._slots.clear()
             self._check_cursor = None
             self.used_bytes = 0
+            if self._device_pets is not None:
+                self._device_pets.clear()
 
     def check_integrity(self) -> None:
         """Raise IntegrityError unless, with no batch running, the slots are what they should be. A call looks
@@ -218,3 +228,5 @@ class PetPool(Generic[LoadedT]):
         self._check_cursor = None
         slot.model = None
         self.used_bytes -= slot.size
+        if self._device_pets is not None:
+            self._device_pets.forget(slot.digest)

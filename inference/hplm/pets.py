@@ -2,7 +2,7 @@
 
 import math
 import mmap
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -242,14 +242,16 @@ def _view(row: Tensor, start: int, shape: tuple[int, ...]) -> Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedPet:
-    """One PET in its layout: rows [L, width]."""
+    """One PET in its layout: rows [L, width]. key: of its copies on a device; the digest of its model, so that
+    a model that was loaded again finds its copy."""
 
     layout: PetLayout
     rows: Tensor
+    key: Hashable = field(default_factory=object)
 
     @classmethod
-    def of(cls, pet: PetWeights, dtype: torch.dtype) -> "PackedPet":
-        """A copy of the PET in that type, on the host."""
+    def of(cls, pet: PetWeights, dtype: torch.dtype, digest: str | None = None) -> "PackedPet":
+        """A copy of the PET in that type, on the host. digest: of its model; None: it is like no other."""
         layout = _shared_layout(pet.spec, pet.shape)
         rows = _mapped(pet.shape.layers * layout.width, dtype).view(pet.shape.layers, layout.width)
         # By way of fp32: PyTorch converts fp16 to bf16 ten times as slowly on a CPU.
@@ -258,7 +260,7 @@ class PackedPet:
         else:
             for name, part in LayoutViews(layout, rows).items():
                 part.copy_(pet.weights[name].float())
-        return cls(layout, rows)
+        return cls(layout, rows, digest or object())
 
 
 def _mapped(count: int, dtype: torch.dtype) -> Tensor:

@@ -260,6 +260,7 @@ class Catalogue:
         self._now, self._failure = revision, ""
         self.lower_layers.swap(revision.chains)
         self.pool.pin(revision.manifest.pinned)
+        self.pool.keep({hplm.digest for hplm in revision.manifest.hplms.values()})
         self._bring_due = True
         served = len(revision.executors), len(revision.manifest.hplms)
         log.info("revision %d: %d roots, %d models", revision.manifest.revision, *served)
@@ -285,7 +286,6 @@ class Catalogue:
             | {manifest.folder("plot", plot) for hplm in manifest.hplms.values() for plot in hplm.plots}
             | {manifest.folder("hplm", hplm.digest) for hplm in manifest.hplms.values()}
         )
-        self.pool.keep({hplm.digest for hplm in manifest.hplms.values()})
 
     def route(self, model: ModelIdentity) -> Route:
         """Where rows for ``model`` go; NotServedError when it is unknown, removed or cannot be served."""
@@ -314,7 +314,7 @@ class Catalogue:
     def _read_hplm(self, model: ModelIdentity) -> PackedHplm:
         served = self._served(model)  # it may have been removed since the row was admitted
         hplm = load_verified(self.manifest.folder("hplm", model.digest), served, self._checksums.of)
-        return PackedHplm.of(hplm, self.dtype)
+        return PackedHplm.of(hplm, self.dtype, model.digest)
 
     def _hot_bytes(self, roots: Iterable[RootConfig]) -> int:
         """What rows of tables may take of the device, beside everything else that is to lie there."""

@@ -4,6 +4,7 @@ from functools import cache
 
 import torch
 
+from inference.engine.device_pets import DevicePets
 from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
@@ -32,7 +33,12 @@ def unpacked(number: int) -> Hplm:
 @cache
 def packed(number: int) -> PackedHplm:
     """As the engine keeps it, in fp32."""
-    return PackedHplm.of(unpacked(number), torch.float32)
+    return load(number)
+
+
+def load(number: int) -> PackedHplm:
+    """The same, loaded anew."""
+    return PackedHplm.of(unpacked(number), torch.float32, identity(number).digest)
 
 
 def size(number: int) -> int:
@@ -64,8 +70,8 @@ class Shelf:
         self.taken.append(number)
         return packed(number)
 
-    def pool(self, budget_bytes: int) -> PetPool[PackedHplm]:
-        return PetPool(self.load, budget_bytes)
+    def pool(self, budget_bytes: int, device_pets: DevicePets | None = None) -> PetPool[PackedHplm]:
+        return PetPool(self.load, budget_bytes, device_pets)
 
 
 def use(pool: PetPool[PackedHplm], *numbers: int) -> None:

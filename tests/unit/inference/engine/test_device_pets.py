@@ -1,13 +1,16 @@
 """PETs on an accelerator: copied once, evicted in the order of their use."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import Tensor
 
 from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.hplm.pet_batch import SegmentPets
-from inference.hplm.pets import PackedPet
-from tests.unit.inference.engine.shelf import KINDS, packed
+from inference.hplm.pets import PackedPet, PetWeights
+from tests.unit.inference.engine.shelf import KINDS, Shelf, identity, load, packed
 
 FIRST, SECOND, THIRD = (packed(len(KINDS) * number).pet for number in range(3))
 """Of one size."""
@@ -53,6 +56,50 @@ def test_a_batch_keeps_the_rows_that_it_was_given() -> None:
     use(pets, SECOND, THIRD)
     assert batch.load(0) is rows
     assert torch.equal(rows[0], FIRST.rows[0])
+
+
+def test_a_model_that_was_loaded_again_finds_its_copy() -> None:
+    pets = on_device(2)
+    use(pets, FIRST, load(0).pet, FIRST)
+    assert (pets.copies, pets.used_bytes) == (2, FIRST.rows.nbytes)
+
+
+def test_pets_of_no_model_are_never_taken_for_one_another() -> None:
+    pets, spec = on_device(2), FIRST.layout.spec
+    made = [PackedPet.of(PetWeights.initial(spec, FIRST.layout.shape), FIRST.rows.dtype) for _ in range(2)]
+    use(pets, *made)
+
+
+@pytest.mark.parametrize("leave", ["evicted", "deleted", "deleted while leased", "pool cleared"])
+def test_a_model_that_leaves_the_pool_leaves_host_and_device(leave: str) -> None:
+    pets = on_device(3)
+    shelf = Shelf()
+    shelf.load = lambda model: load(int(model.digest))  # type: ignore[method-assign]
+    pool = shelf.pool(packed(0).bytes, pets)
+    lease = pool.acquire(identity(0))
+    use(pets, lease.model().pet)
+    rows = weakref.ref(lease.model().pet.rows)
+    if leave == "deleted while leased":
+        pool.keep(set())
+    pool.release(lease)
+    match leave:
+        case "evicted":
+            pool.release(pool.acquire(identity(len(KINDS))))
+        case "deleted":
+            pool.keep({identity(1).digest})
+        case "pool cleared":
+            pool.clear()
+    gc.collect()
+    assert (pets.used_bytes, rows()) == (0, None)
+
+
+def test_a_smaller_budget_is_kept_at_once() -> None:
+    pets = on_device(3)
+    use(pets, FIRST, SECOND, THIRD)
+    pets.resize(FIRST.rows.nbytes)
+    assert pets.used_bytes == FIRST.rows.nbytes
+    use(pets, THIRD)
+    assert pets.copies == 6
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")

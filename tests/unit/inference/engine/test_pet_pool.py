@@ -119,16 +119,35 @@ def test_a_retired_hplm_gives_its_slot_back() -> None:
     pool.check_integrity()
 
 
-def test_a_retired_hplm_that_is_leased_is_there_to_the_end_and_goes_first() -> None:
+def test_a_retired_hplm_that_is_leased_is_there_to_the_end_and_goes_then() -> None:
     pool = Shelf().pool(room_for(2))
     use(pool, FIRST)
     lease = pool.acquire(identity(SECOND))
     pool.keep({identity(FIRST).digest})
     assert is_number(lease.model(), SECOND)
     pool.release(lease)
-    use(pool, THIRD)
-    use(pool, FIRST)
-    assert pool.loads == 3
+    assert not pool.holds(identity(SECOND).digest)
+    assert pool.used_bytes == size(FIRST)
+    pool.check_integrity()
+
+
+def test_a_leased_hplm_that_is_published_again_stays() -> None:
+    pool = Shelf().pool(room_for(2))
+    lease = pool.acquire(identity(FIRST))
+    pool.keep(set())
+    pool.keep({identity(FIRST).digest})
+    pool.release(lease)
+    assert pool.holds(identity(FIRST).digest)
+
+
+def test_a_smaller_budget_is_kept_at_once_but_for_what_is_leased() -> None:
+    pool = Shelf().pool(room_for(3))
+    lease = pool.acquire(identity(FIRST))
+    use(pool, SECOND, THIRD)
+    pool.resize(0)
+    assert (len(pool), pool.used_bytes) == (1, size(FIRST))
+    pool.release(lease)
+    assert pool.used_bytes == 0
 
 
 def test_a_lease_that_was_not_released_is_noticed_when_idle() -> None:
