@@ -69,8 +69,14 @@ class AdapterLoader:
         of_rows = [hplms[row.model.digest] for row in rows]
         lengths = [row.upper_tokens for row in rows]
         pets = SegmentPets.of([hplm.pet for hplm in of_rows], lengths, self._pool.row_on_device)
-        feed = self._pipeline.feed(number, pets, self._shape.layers, self._device)
-        return Adapters(leases, {}, feed, [hplm.head for hplm in of_rows])
+        heads = [hplm.head for hplm in of_rows]
+        on_device = self._pool.head_on_device
+
+        def bring_heads() -> list[Head]:
+            return heads if on_device is None else [on_device(hplm.pet, hplm.head) for hplm in of_rows]
+
+        feed = self._pipeline.feed(number, pets, bring_heads, self._shape.layers, self._device)
+        return Adapters(leases, {}, feed, heads)
 
     def _acquire(
         self, rows: Sequence[Row], given_up: Callable[[], bool]

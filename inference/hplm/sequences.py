@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from inference.hplm.upload import Upload, Uploaded
+
 
 @dataclass(frozen=True)
 class PackedSequences:
@@ -79,8 +81,20 @@ class PackedSequences:
             begin += count * length
 
     def cumulative(self, device: torch.device) -> Tensor:
-        """[B + 1] int32: 0, then where each sequence ends, as kernels for sequences of any length take it."""
-        return torch.from_numpy(np.concatenate([[0], self.ends]).astype(np.int32)).to(device)
+        """[B + 1] int32: 0, then where each sequence ends, as kernels for sequences of any length take it.
+        Copied once for each device."""
+        if device not in self._cumulative:
+            self.add_cumulative(Upload(device))
+        return self._cumulative[device].tensor
+
+    def add_cumulative(self, upload: Upload) -> None:
+        """Let `cumulative` reach the device with that upload."""
+        ends = np.concatenate([[0], self.ends]).astype(np.int32)
+        self._cumulative[upload.device] = upload.add(ends)
+
+    @cached_property
+    def _cumulative(self) -> dict[torch.device, Uploaded]:
+        return {}
 
     def split(self, values: Tensor) -> tuple[Tensor, ...]:
         """The part [T, ...] of each sequence of values [N, ...]."""
