@@ -44,8 +44,8 @@ def escalated_rows(
 def upper_tokens(
     rows: Sequence[Row], sequences: PackedSequences, upload: Upload
 ) -> tuple[Uploaded | None, PackedSequences]:
-    """Which tokens [M] of those at the cut the upper layers compute (None: all), and how they lie. Their indices
-    reach the device with the upload."""
+    """Which tokens [M] of those at the cut the upper layers compute (None: all), and how they lie. Their
+    indices reach the device with the upload."""
     places: Uploaded | None = None
     if any(row.kept is not None for row in rows):
         kept, sequences = sequences.select([row.kept for row in rows])

@@ -176,8 +176,8 @@ class PackedLayout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayoutIndices:
-    """Indices of a `PackedLayout` on a device, all int64: its sources, each text's first and last token [B], and
-    the text of each token [N]."""
+    """Indices of a `PackedLayout` on a device, all int64: its sources, each text's first and last token [B],
+    and the text of each token [N]."""
 
     sources: Uploaded
     first: Uploaded

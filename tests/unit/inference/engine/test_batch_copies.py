@@ -117,7 +117,7 @@ def test_copies_do_not_grow_with_models(world: EngineWorld) -> None:
 
 
 def test_copies_do_not_grow_with_layers(world: EngineWorld, tmp_path: Path) -> None:
-    deeper = EngineWorld(tmp_path, num_hidden_layers=world.tiny.root.config.architecture.layers + 2)
+    deeper = EngineWorld(tmp_path, layers=6)
     noted = []
     for each in (world, deeper):
         with pretended_cuda() as cuda:
