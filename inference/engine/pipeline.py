@@ -124,18 +124,18 @@ class Pipeline:
         self,
         batch: int,
         pets: SegmentPets,
-        heads: Callable[[], list[Head]],
         layers: int,
         device: torch.device,
+        heads: Callable[[], list[Head]] = list,
     ) -> "LayerFeed":
         """The adapters layer by layer: all there, or, where they are to come while others compute, to be
         brought by whoever asked for it."""
         fine = self.pipelining.swapping is Swapping.FINE
         feed = LayerFeed(
             pets,
-            heads,
             layers,
             device,
+            heads,
             late=fine,
             span=lambda n: self.trace.span("adapters", batch, f"layer {n} of"),
         )
@@ -186,9 +186,9 @@ class LayerFeed:
     def __init__(
         self,
         pets: SegmentPets,
-        heads: Callable[[], list[Head]],
         layers: int,
         device: torch.device,
+        heads: Callable[[], list[Head]],
         *,
         late: bool,
         span: Callable[[int], AbstractContextManager[None]],

@@ -124,5 +124,3 @@ def test_copies_do_not_grow_with_layers(world: EngineWorld, tmp_path: Path) -> N
             second_batch(executor_on_gpu(each, torch.bfloat16), rows_of(each, 4, both_levels), cuda)
             noted.append((len(cuda.copies), len(cuda.waits)))
     assert noted[0] == noted[1]
-
-
