@@ -108,7 +108,8 @@ class HbertAdapter:
         sequences = PackedSequences.of(ids)
         packed = torch.from_numpy(np.concatenate(ids)).to(self._world.device)
         last = self._world.root.upper(self._world.full(packed, sequences), sequences, adapters.feed)
-        apply_heads(adapters.heads, last, sequences)
+        assert adapters.feed is not None
+        apply_heads(adapters.feed.heads(), last, sequences)
         self._desk.release(adapters.leases)
         settled(self._world.device)
 

@@ -23,12 +23,11 @@ Leases = Mapping[str, Lease[PackedHplm]]
 @dataclass(frozen=True, slots=True, eq=False)
 class Adapters:
     """The leases of a batch by digest and, for the others, why they cannot be had. Where all could be had:
-    their PETs, layer by layer, and the head of each row."""
+    what gives their PETs, layer by layer, and the head of each row."""
 
     leases: Leases
     refused: Mapping[str, str]
     feed: LayerFeed | None = None
-    heads: Sequence[Head] = ()
 
     def bring_layers(self) -> None:
         """Bring what the feed has yet to bring."""
@@ -69,8 +68,14 @@ class AdapterLoader:
         of_rows = [hplms[row.model.digest] for row in rows]
         lengths = [row.upper_tokens for row in rows]
         pets = SegmentPets.of([hplm.pet for hplm in of_rows], lengths, self._pool.row_on_device)
-        feed = self._pipeline.feed(number, pets, self._shape.layers, self._device)
-        return Adapters(leases, {}, feed, [hplm.head for hplm in of_rows])
+        heads = [hplm.head for hplm in of_rows]
+        on_device = self._pool.head_on_device
+
+        def bring_heads() -> list[Head]:
+            return heads if on_device is None else [on_device(hplm.pet, hplm.head) for hplm in of_rows]
+
+        feed = self._pipeline.feed(number, pets, self._shape.layers, self._device, bring_heads)
+        return Adapters(leases, {}, feed)
 
     def _acquire(
         self, rows: Sequence[Row], given_up: Callable[[], bool]

@@ -8,6 +8,7 @@ from threading import Lock
 import torch
 from torch import Tensor
 
+from inference.hplm.heads import Head
 from inference.hplm.pets import PackedPet
 
 
@@ -17,6 +18,7 @@ class _Copies:
 
     rows: list[Tensor | None]
     size: int
+    head: Head | None = None
 
 
 class DevicePets:
@@ -38,18 +40,24 @@ class DevicePets:
     def row(self, pet: PackedPet, layer: int) -> Tensor:
         """The row [width] of that layer on the device, copied on the current stream if it is not there."""
         with self._lock:
-            copies = self._copies.get(pet.key)
-            if copies is None:
-                copies = self._copies[pet.key] = _Copies([None] * len(pet.rows), pet.rows.nbytes)
-                self.used_bytes += copies.size
-                self._make_room(least=1)  # the one asked for last stays, whatever its size
-            else:
-                self._copies.move_to_end(pet.key)
+            copies = self._of(pet)
             row = copies.rows[layer]
             if row is None:
                 self.copies += 1
                 row = copies.rows[layer] = self._copy(pet.rows[layer])
             return row
+
+    def head(self, pet: PackedPet, head: Head) -> Head:
+        """The head of that PET's model on the device, copied on the current stream if it is not there."""
+        with self._lock:
+            copies = self._of(pet)
+            if copies.head is None:
+                copies.head = head.moved(self._copy)
+                size = sum(tensor.nbytes for tensor in head.tensors().values())
+                copies.size += size
+                self.used_bytes += size
+                self._make_room(least=1)
+            return copies.head
 
     def forget(self, key: Hashable) -> None:
         """Drop the copies of a PET, if there are any."""
@@ -68,6 +76,16 @@ class DevicePets:
         with self._lock:
             self.budget_bytes = budget_bytes
             self._make_room(least=0)
+
+    def _of(self, pet: PackedPet) -> _Copies:
+        copies = self._copies.get(pet.key)
+        if copies is None:
+            copies = self._copies[pet.key] = _Copies([None] * len(pet.rows), pet.rows.nbytes)
+            self.used_bytes += copies.size
+            self._make_room(least=1)  # the one asked for last stays, whatever its size
+        else:
+            self._copies.move_to_end(pet.key)
+        return copies
 
     def _make_room(self, least: int) -> None:
         while self.used_bytes > self.budget_bytes and len(self._copies) > least:

@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from inference.cascade.confidence import confidence
 from inference.cascade.dispatcher import Coverage, Level
 from inference.cascade.pruning import kept_tokens
 from inference.engine.rows import Row
 from inference.hplm.attention import QueryKey, attention_received
+from inference.hplm.heads import read_back
 from inference.hplm.sequences import PackedSequences
+from inference.hplm.upload import Upload, Uploaded
 
 Kept = NDArray[np.bool_] | None
 """The tokens [T] of a row that the upper layers compute; None: all."""
@@ -30,21 +30,28 @@ def escalated_rows(
 
     queries_keys: of each upper layer, [N, d], if any row may be pruned. heads: of attention.
     """
-    return {
-        at: _kept(row, [(query[part], key[part]) for query, key in queries_keys], heads)
-        for at, (row, part) in enumerate(zip(rows, sequences.slices(), strict=True))
-        if _escalates(row, logits[at], coverage[at])
-    }
+    parts = [*sequences.slices()]
+    going_on = [at for at, row in enumerate(rows) if _escalates(row, logits[at], coverage[at])]
+    pruned = [at for at in going_on if rows[at].words is not None]
+    received = [
+        attention_received([(query[parts[at]], key[parts[at]]) for query, key in queries_keys], heads)
+        for at in pruned
+    ]
+    importance = dict(zip(pruned, read_back(received), strict=True))
+    return {at: _kept(rows[at], importance.get(at)) for at in going_on}
 
 
-def kept_states(
-    rows: Sequence[Row], states: Tensor, sequences: PackedSequences
-) -> tuple[Tensor, PackedSequences]:
-    """The states [M, d] of those [N, d] at the cut that the upper layers compute, and how they lie."""
-    if all(row.kept is None for row in rows):
-        return states, sequences
-    places, kept = sequences.select([row.kept for row in rows])
-    return states.index_select(0, torch.from_numpy(places).to(states.device)), kept
+def upper_tokens(
+    rows: Sequence[Row], sequences: PackedSequences, upload: Upload
+) -> tuple[Uploaded | None, PackedSequences]:
+    """Which tokens [M] of those at the cut the upper layers compute (None: all), and how they lie. Their
+    indices reach the device with the upload."""
+    places: Uploaded | None = None
+    if any(row.kept is not None for row in rows):
+        kept, sequences = sequences.select([row.kept for row in rows])
+        places = upload.add(kept)
+    sequences.add_cumulative(upload)
+    return places, sequences
 
 
 def _escalates(row: Row, logits: NDArray[np.float32], coverage: Coverage) -> bool:
@@ -56,9 +63,8 @@ def _escalates(row: Row, logits: NDArray[np.float32], coverage: Coverage) -> boo
     return own.escalates(own.certainty(sure, coverage), row.text_hash)
 
 
-def _kept(row: Row, queries_keys: Sequence[QueryKey], heads: int) -> Kept:
-    if row.words is None or row.dispatcher is None:
+def _kept(row: Row, importance: NDArray[np.float32] | None) -> Kept:
+    if importance is None or row.words is None or row.dispatcher is None:
         return None
-    importance = attention_received(queries_keys, heads).cpu().numpy()
     kept = kept_tokens(importance, row.words, row.dispatcher.pruning)
     return None if kept.all() else kept

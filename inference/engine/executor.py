@@ -18,7 +18,7 @@ from inference.engine.adapters import AdapterLoader, Adapters, Leases
 from inference.engine.batch_timing import LayerCallback, NextBatchTiming
 from inference.engine.batcher import StepCosts
 from inference.engine.engine import Counters
-from inference.engine.escalation import escalated_rows, kept_states
+from inference.engine.escalation import escalated_rows, upper_tokens
 from inference.engine.in_flight import (
     BatchCallbacks,
     BatchOutputs,
@@ -34,12 +34,13 @@ from inference.engine.retrieval import LowerLayersSource, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.errors import DeviceLostError, HplmError
 from inference.hplm.attention import QueryKey
-from inference.hplm.heads import Head, apply_heads, mean_state
+from inference.hplm.heads import head_outputs, mean_state, read_back
 from inference.hplm.lower_states import finish_lower_states
 from inference.hplm.pets import UpperShape
 from inference.hplm.plot_lookup import LookupResult
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
+from inference.hplm.upload import Upload
 
 log = logging.getLogger(__name__)
 
@@ -228,7 +229,7 @@ class Executor:
         callback = LayerCallback(self._timing.layer, lambda: callbacks.prefetch(number))
         started = time.perf_counter()
         with self._pipeline.trace.span("compute", number, "compute"):
-            outputs = self._compute(rows, found.value, feed, adapters.value.heads, callback)
+            outputs = self._compute(rows, found.value, feed, callback)
         computing_s = time.perf_counter() - started - callback.seconds
         seconds = StageSeconds(found.seconds, adapters.seconds + feed.late_s, share * computing_s)
         return BatchResult(outputs, seconds, computing_s)
@@ -239,14 +240,17 @@ class Executor:
         rows: list[Row],
         found: LookupResult,
         feed: LayerFeed,
-        heads: Sequence[Head],
         callback: LayerCallback,
     ) -> BatchOutputs:
-        states = finish_lower_states(found, self.root.upper.dtype)
-        hidden, sequences = kept_states(rows, states.states, states.sequences)
+        upload = Upload(self.root.upper.device)
+        kept, sequences = upper_tokens(rows, PackedSequences.of(found.texts.ids), upload)
+        states = finish_lower_states(found, self.root.upper.dtype, upload)
+        hidden = states.states if kept is None else states.states.index_select(0, kept.tensor)
         queries_keys = list[QueryKey]() if any(row.words is not None for row in rows) else None
         last = self.root.upper(hidden, sequences, feed, callback.before, queries_keys)
-        logits = list(map(_asked_for, rows, apply_heads(heads, last, sequences)))
+        outputs, means = head_outputs(feed.heads(), last, sequences), _means(rows, last, sequences)
+        arrays = read_back([*outputs, *means.values()])
+        logits = list(map(_asked_for, rows, arrays))
         escalated = escalated_rows(
             rows,
             logits,
@@ -255,7 +259,7 @@ class Executor:
             queries_keys or [],
             self.root.config.architecture.heads,
         )
-        return BatchOutputs(states, _means(rows, last, sequences), logits, escalated)
+        return BatchOutputs(states, dict(zip(means, arrays[len(rows) :], strict=True)), logits, escalated)
 
 
 def _asked_for(row: Row, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -292,14 +296,12 @@ def _outcomes(rows: list[Row], leases: Leases, result: BatchResult) -> list[Outc
     return outcomes
 
 
-def _means(rows: list[Row], last: Tensor, sequences: PackedSequences) -> dict[int, NDArray[np.float32]]:
+def _means(rows: list[Row], last: Tensor, sequences: PackedSequences) -> dict[int, Tensor]:
     """The mean final state of each row that asks for it, by its place."""
-    asking = [at for at, row in enumerate(rows) if row.embed]
-    if not asking:
+    if not any(row.embed for row in rows):
         return {}
     parts = sequences.split(last)
-    means = torch.stack([mean_state(parts[at]) for at in asking]).cpu().numpy()
-    return dict(zip(asking, means, strict=True))
+    return {at: mean_state(parts[at]) for at, row in enumerate(rows) if row.embed}
 
 
 def _shares(rows: list[Row], leases: Leases, seconds: StageSeconds) -> list[StageSeconds]:

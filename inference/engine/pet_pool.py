@@ -93,6 +93,7 @@ class PetPool(Generic[LoadedT]):
         self._device_pets = device_pets
         self.row_on_device = None if device_pets is None else device_pets.row
         """See `SegmentPets`."""
+        self.head_on_device = None if device_pets is None else device_pets.head
         self.budget_bytes = budget_bytes
         self._loading = Lock()  # held while a model is loaded, which takes milliseconds
         self._lock = Lock()  # held while the slots change

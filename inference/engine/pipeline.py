@@ -9,10 +9,12 @@ from functools import cache, partial
 from typing import Any, Generic, TypeVar
 
 import torch
+from torch import Tensor
 
 from inference.engine.compute_threads import ComputeThreads, thread_pool
 from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.trace import StageName, Trace
+from inference.hplm.heads import Head
 from inference.hplm.pet_batch import SegmentLayer, SegmentPets
 
 Result = TypeVar("Result")
@@ -124,7 +126,14 @@ class Pipeline:
         all cores."""
         return Stage(work, None if self._threads is None else partial(self._threads.submit, alone=alone))
 
-    def feed(self, batch: int, pets: SegmentPets, layers: int, device: torch.device) -> "LayerFeed":
+    def feed(
+        self,
+        batch: int,
+        pets: SegmentPets,
+        layers: int,
+        device: torch.device,
+        heads: Callable[[], list[Head]] = list,
+    ) -> "LayerFeed":
         """The adapters layer by layer: all there, or, where they are to come while others compute, to be
         brought by whoever asked for it."""
         fine = self.pipelining.swapping is Swapping.FINE
@@ -132,6 +141,7 @@ class Pipeline:
             pets,
             layers,
             device,
+            heads,
             late=fine,
             span=lambda n: self.trace.span("adapters", batch, f"layer {n} of"),
         )
@@ -184,14 +194,17 @@ class LayerFeed:
         pets: SegmentPets,
         layers: int,
         device: torch.device,
+        heads: Callable[[], list[Head]],
         *,
         late: bool,
         span: Callable[[int], AbstractContextManager[None]],
     ) -> None:
-        """``late`` says whether they come after the batch was acquired; ``span`` traces one of them."""
+        """``heads`` gives the head of each row on the device; they come with the last layer. ``late`` says
+        whether layers come after the batch was acquired; ``span`` traces one of them."""
         self.late_s = 0.0
         """Seconds that the layers took, where they came late."""
         self._pets, self._device, self._late, self._span = pets, device, late, span
+        self._bring_heads, self._heads = heads, list[Head]()
         self._arrivals: list[Future[torch.cuda.Event | None]] = [Future() for _ in range(layers)]
         self._stream = _copy_stream(device) if device.type == "cuda" else None
 
@@ -204,13 +217,22 @@ class LayerFeed:
 
     def layer(self, index: int) -> SegmentLayer:
         """The adapters of one layer, once they are there."""
+        self._use(index, lambda: self._pets.load(index))
+        return self._pets.layer(index)
+
+    def heads(self) -> list[Head]:
+        """The head of each row, once they are there."""
+        self._use(-1, lambda: [tensor for head in self._heads for tensor in head.tensors().values()])
+        return self._heads
+
+    def _use(self, index: int, tensors: Callable[[], list[Tensor]]) -> None:
+        """Let the current stream wait for what came with a layer, and keep it while that stream needs it."""
         copied = self._arrivals[index].result()
         if copied is not None:
             current = torch.cuda.current_stream(self._device)
             current.wait_event(copied)
-            for rows in self._pets.load(index):
-                rows.record_stream(current)
-        return self._pets.layer(index)
+            for tensor in tensors():
+                tensor.record_stream(current)
 
     def _bring(self, index: int, arrival: "Future[torch.cuda.Event | None]") -> None:
         started = time.perf_counter()
@@ -225,9 +247,14 @@ class LayerFeed:
 
     def _load(self, index: int) -> torch.cuda.Event | None:
         if self._stream is None:
-            self._pets.load(index)
+            self._copy(index)
             return None
         with torch.cuda.stream(self._stream):
-            self._pets.load(index)
+            self._copy(index)
             copied: torch.cuda.Event = self._stream.record_event()
             return copied
+
+    def _copy(self, index: int) -> None:
+        if index == len(self._arrivals) - 1:
+            self._heads = self._bring_heads()
+        self._pets.load(index)

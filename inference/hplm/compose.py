@@ -14,6 +14,7 @@ from torch.nn import functional
 from inference.errors import HplmError
 from inference.hplm.bucketed_linear import addmm
 from inference.hplm.fragments import window_extent
+from inference.hplm.upload import Upload, Uploaded
 
 TENSOR_NAMES: Final = ("position_bias", "type_bias", "context_down", "context_up")
 CONTEXT_PARTS: Final = 4
@@ -133,7 +134,7 @@ def _context_correction(states: Tensor, lengths: Tensor, composition: Compositio
 Ids = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class PackedLayout:
     """Packed texts: N tokens without padding, of texts of ``lengths`` [B] int64.
 
@@ -150,10 +151,38 @@ class PackedLayout:
         """The index of each text's first token [B] int64."""
         return np.cumsum(self.lengths) - self.lengths
 
+    def add_to(self, upload: Upload) -> None:
+        """Let all that composing needs of the layout reach the device with that upload."""
+        starts = self.starts
+        text_of = np.repeat(np.arange(len(starts)), self.lengths)
+        indices = (self.sources, starts, starts + self.lengths - 1, text_of)
+        self._uploaded[upload.device] = LayoutIndices(*map(upload.add, indices))
+
+    def on(self, device: torch.device) -> "LayoutIndices":
+        """What composing needs of the layout, on the device."""
+        if device not in self._uploaded:
+            self.add_to(Upload(device))
+        return self._uploaded[device]
+
+    @cached_property
+    def _uploaded(self) -> "dict[torch.device, LayoutIndices]":
+        return {}
+
     @property
     def max_length(self) -> int:
         """Tokens of the longest text."""
         return int(self.lengths.max())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayoutIndices:
+    """Indices of a `PackedLayout` on a device, all int64: its sources, each text's first and last token [B],
+    and the text of each token [N]."""
+
+    sources: Uploaded
+    first: Uploaded
+    last: Uploaded
+    text_of: Uploaded
 
 
 def pack_layout(
@@ -216,8 +245,7 @@ def compose_packed(vectors: Tensor, layout: PackedLayout, composition: Compositi
 
     They have the dtype of ``composition.context_down``; without a context correction that of ``vectors``.
     """
-    device = vectors.device
-    sources = torch.from_numpy(layout.sources).to(device)
+    sources = layout.on(vectors.device).sources.tensor
     states = functional.embedding_bag(sources, vectors, mode="sum")
     if not len(composition.context_up):
         return states
@@ -229,8 +257,8 @@ def compose_packed(vectors: Tensor, layout: PackedLayout, composition: Compositi
 def _context_features(states: Tensor, layout: PackedLayout, composition: Composition) -> Tensor:
     """The low-rank features [N, r] of each token's context."""
     rank, device = composition.context_down.shape[2], states.device
-    first = torch.from_numpy(layout.starts).to(device)
-    last = torch.from_numpy(layout.starts + layout.lengths - 1).to(device)
+    indices = layout.on(device)
+    first, last = indices.first.tensor, indices.last.tensor
     projected = addmm(states.new_zeros(4 * rank), states, composition.context_down_flat)
     own, before, after, whole_text = torch.split(projected, rank, 1)
     summed = own.clone()
@@ -239,6 +267,5 @@ def _context_features(states: Tensor, layout: PackedLayout, composition: Composi
     mean = functional.embedding_bag(
         torch.arange(len(states), device=device), whole_text.float(), first, mode="mean"
     )
-    text_of = torch.from_numpy(np.repeat(np.arange(len(layout.lengths)), layout.lengths)).to(device)
-    summed += mean.to(summed.dtype).index_select(0, text_of)
+    summed += mean.to(summed.dtype).index_select(0, indices.text_of.tensor)
     return summed

@@ -120,11 +120,13 @@ class FullLower(nn.Module):
         self.embeddings = Embeddings(architecture)
         self.layers = build_blocks(architecture, count)
 
-    def forward(self, ids: Tensor, layout: Layout, types: Tensor | None = None) -> Tensor:
+    def forward(
+        self, ids: Tensor, layout: Layout, types: Tensor | None = None, positions: Tensor | None = None
+    ) -> Tensor:
         """Hidden states at the cut: [N, d] of packed `ids` [N] int64, or [B, T, d] of `ids` [B, T] with a
-        mask [B, T] bool (true: a token); `types` are of the shape of `ids` (default: zeros)."""
-        positions = None
-        if isinstance(layout, PackedSequences):
+        mask [B, T] bool (true: a token); `types` and `positions` are of the shape of `ids` (default: zeros,
+        and where each token is in its sequence)."""
+        if positions is None and isinstance(layout, PackedSequences):
             positions = torch.from_numpy(layout.positions).to(ids.device)
         hidden: Tensor = self.embeddings(ids, types, positions)
         for layer in self.layers:

@@ -120,8 +120,12 @@ class Head:
         there = torch.device(device).type, torch.float32
         if all((value.device.type, value.dtype) == there for value in self.tensors().values()):
             return self
-        moved = {k: v.to(device, torch.float32, non_blocking=non_blocking) for k, v in self.tensors().items()}
-        return Head.from_tensors(moved, self.pooling, self.activation)
+        return self.moved(lambda value: value.to(device, torch.float32, non_blocking=non_blocking))
+
+    def moved(self, move: Callable[[Tensor], Tensor]) -> "Head":
+        """The head with what ``move`` gives for each of its tensors."""
+        tensors = {name: move(value) for name, value in self.tensors().items()}
+        return Head.from_tensors(tensors, self.pooling, self.activation)
 
     def apply(self, features: Tensor) -> Tensor:
         """Logits [..., C] float32 of pooled features [..., w]; see `pool`."""
@@ -150,7 +154,21 @@ def apply_heads(
     heads: Sequence[Head], hidden: Tensor, sequences: PackedSequences
 ) -> list[NDArray[np.float32]]:
     """The outputs of each packed sequence, from final states [N, d], by its own head: [C] of a text, [T, C]
-    of its tokens. Neighbours that share a head are computed together. Waits for the device."""
+    of its tokens. Waits for the device."""
+    return read_back(head_outputs(heads, hidden, sequences))
+
+
+def read_back(tensors: Sequence[Tensor]) -> list[NDArray[np.float32]]:
+    """Tensors of a device, float32, as arrays: with one copy, for which it waits."""
+    if not tensors:
+        return []
+    flat = torch.cat([tensor.flatten() for tensor in tensors]).cpu()
+    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+    return [part.view(tensor.shape).numpy() for part, tensor in zip(parts, tensors, strict=True)]
+
+
+def head_outputs(heads: Sequence[Head], hidden: Tensor, sequences: PackedSequences) -> list[Tensor]:
+    """As `apply_heads`, on the device of the states. Neighbours that share a head are computed together."""
     outputs: list[Tensor] = []
     row = 0
     for _, group in groupby(heads, key=id):
@@ -160,11 +178,8 @@ def apply_heads(
         together = head.to(hidden.device).apply(torch.cat(features))
         outputs += torch.split(together, [len(part) for part in features])
         row += count
-    flat = torch.cat([output.flatten() for output in outputs]).cpu()
-    found = [part.numpy() for part in torch.split(flat, [output.numel() for output in outputs])]
     return [
-        part.reshape(-1, head.num_labels) if head.pooling == "token" else part
-        for head, part in zip(heads, found, strict=True)
+        output if head.pooling == "token" else output[0] for head, output in zip(heads, outputs, strict=True)
     ]
 
 

@@ -3,8 +3,9 @@
 The serving engine and the evaluation of a model both use it, so that they see the same states.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from inference.hplm.plot_lookup import (
 )
 from inference.hplm.row_cache import GatheredRows
 from inference.hplm.sequences import PackedSequences
+from inference.hplm.upload import Upload, Uploaded
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,18 +65,21 @@ def compute_lower_states(
 
 
 @torch.no_grad()
-def finish_lower_states(result: LookupResult, dtype: torch.dtype = torch.float32) -> LowerLayersOutput:
+def finish_lower_states(
+    result: LookupResult, dtype: torch.dtype = torch.float32, upload: Upload | None = None
+) -> LowerLayersOutput:
     """The hidden states in ``dtype`` from the result of a lookup.
 
     Moves the table rows to the device and composes them to states, and computes the texts of the level FULL.
+    All indices reach the device with ``upload`` (default: with one of their own).
     """
-    texts = result.texts
-    buffer = _StateBuffer(PackedSequences.of(texts.ids), dtype)
-    for part in result.parts:
-        if part.rows and part.layout:
-            buffer.write(part.looked_up, _composed_states(part.lower, part.rows, part.layout))
-        if part.full:
-            buffer.write(part.full, _full_states(texts, part))
+    texts, upload = result.texts, upload or Upload(result.device)
+    sequences = PackedSequences.of(texts.ids)
+    pieces = [piece for part in result.parts for piece in _pieces(texts, sequences, part, upload)]
+    rows = None if result.rows is None else result.rows.to(result.device, non_blocking=True)
+    buffer = _StateBuffer(sequences, dtype)
+    for piece in pieces:
+        buffer.write(piece.positions, piece.compute(rows))
     assert buffer.states is not None
     coverage = {at: found for part in result.parts for at, found in part.coverage.items()}
     missed = {at: lacking for part in result.parts for at, lacking in part.missed.items()}
@@ -102,43 +107,89 @@ class _StateBuffer:
         self.states: Tensor | None = None
         self.sequences, self._dtype = sequences, dtype
 
-    def write(self, texts: list[int], states: Tensor) -> None:
-        """Write the states [T, d] of these texts, which follow one another."""
+    def write(self, positions: Uploaded | None, states: Tensor) -> None:
+        """Write the states [T, d] of the tokens at these positions [T]; None: of all."""
         states = states.to(self._dtype)
-        if len(texts) == len(self.sequences.lengths):
+        if positions is None:
             self.states = states
             return
         if self.states is None:
             self.states = states.new_empty(self.sequences.tokens, states.shape[1])
-        positions = torch.from_numpy(self.sequences.tokens_of(texts)).to(states.device)
-        self.states.index_copy_(0, positions, states)
+        self.states.index_copy_(0, positions.tensor, states)
 
 
-def _composed_states(lower: LowerLayers, rows: GatheredRows, layout: PackedLayout) -> Tensor:
-    """The states of the texts that are composed from table rows."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    """Texts of one part and level. positions: of their tokens in the batch, None: they are all of it.
+    compute: their states, of the rows of all parts on the device."""
+
+    positions: Uploaded | None
+    compute: Callable[[Tensor | None], Tensor]
+
+
+def _pieces(
+    texts: TextBatch, sequences: PackedSequences, part: LookupPart, upload: Upload
+) -> Iterator[_Piece]:
+    """The pieces of a part, whose indices are added to the upload."""
+
+    def positions(own: list[int]) -> Uploaded | None:
+        return None if len(own) == len(sequences.lengths) else upload.add(sequences.tokens_of(own))
+
+    if part.rows and part.layout:
+        part.layout.add_to(upload)
+        slots = [upload.add(cached.slots) for cached in part.rows.resident]
+        compose = partial(_composed_states, part.lower, part.rows, part.layout, slots)
+        yield _Piece(positions(part.looked_up), compose)
+    if part.full:
+        yield _Piece(positions(part.full), _full_states(texts, part, upload))
+
+
+def _composed_states(
+    lower: LowerLayers,
+    rows: GatheredRows,
+    layout: PackedLayout,
+    slots: Sequence[Uploaded],
+    on_device: Tensor | None,
+) -> Tensor:
+    """The states of the texts that are composed from table rows. slots: of the resident rows."""
+    assert on_device is not None
     composition = lower.composition or lower.chain.composition.to(lower.device)
-    copied = rows.rows.to(lower.device, non_blocking=True)
+    copied = on_device[rows.begin : rows.begin + len(rows.rows)]
     if not rows.resident:
         return compose_packed(source_vectors(copied, layout, composition), layout, composition)
     resident = [
-        cached.rows.index_select(0, torch.from_numpy(cached.slots).to(lower.device))
-        for cached in rows.resident
+        cached.rows.index_select(0, own.tensor) for cached, own in zip(rows.resident, slots, strict=True)
     ]
     table = concatenate([copied[: rows.copied], *resident])
     return compose_packed(source_vectors(table, layout, composition), layout, composition)
 
 
-def _full_states(texts: TextBatch, part: LookupPart) -> Tensor:
-    """The states of the texts of the level FULL."""
+def _full_states(texts: TextBatch, part: LookupPart, upload: Upload) -> Callable[[Tensor | None], Tensor]:
+    """What computes the states of the texts of the level FULL."""
     if part.lower.full is None:
         raise HplmError("inference_failed", "the lower layers that compute in full are not loaded")
     ids, types = ([rows[at] for at in part.full] for rows in (texts.ids, texts.types))
-    return full_states(part.lower.full, ids, types)
+    compute = _full_context(part.lower.full, ids, types, upload)
+    return lambda _: compute()
 
 
 def full_states(full: FullLower, ids: Sequence[Ids], types: Sequence[Ids]) -> Tensor:
     """States [N, d] at the cut of texts, each [T] int64, computed with full context."""
-    device = full.word_embeddings.device
-    packed_ids, packed_types = (torch.from_numpy(np.concatenate(kind)).to(device) for kind in (ids, types))
-    states: Tensor = full(packed_ids, PackedSequences.of(ids), packed_types)
-    return states
+    return _full_context(full, ids, types, Upload(full.word_embeddings.device))()
+
+
+def _full_context(
+    full: FullLower, ids: Sequence[Ids], types: Sequence[Ids], upload: Upload
+) -> Callable[[], Tensor]:
+    sequences = PackedSequences.of(ids)
+    sequences.add_cumulative(upload)
+    packed = [
+        upload.add(array) for array in (np.concatenate(ids), np.concatenate(types), sequences.positions)
+    ]
+
+    def compute() -> Tensor:
+        own_ids, own_types, positions = (added.tensor for added in packed)
+        states: Tensor = full(own_ids, sequences, own_types, positions)
+        return states
+
+    return compute

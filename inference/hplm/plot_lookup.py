@@ -7,13 +7,21 @@ from typing import Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from inference.cascade.dispatcher import Coverage, Level
 from inference.hplm.compose import Composition, PackedLayout, bias_rows, pack_layout
 from inference.hplm.encoder import FullLower
 from inference.hplm.fragments import extract_all
 from inference.hplm.plot import HIT_EXACT, PlotChain
-from inference.hplm.row_cache import DeviceRows, GatheredRows, gather_rows
+from inference.hplm.row_cache import (
+    DeviceRows,
+    GatheredRows,
+    RowsToGather,
+    SearchResult,
+    gather_all,
+    rows_to_gather,
+)
 
 Ids = NDArray[np.int64]
 TokenLevels = NDArray[np.uint8]
@@ -78,10 +86,17 @@ class LookupPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LookupResult:
-    """The result of `lookup`: one part for each distinct `LowerLayers` of the batch."""
+    """The result of `lookup`: one part for each distinct `LowerLayers` of the batch. rows: the buffer
+    [R, n, d] in which the copied rows of all parts lie, None if nothing was looked up."""
 
     texts: TextBatch
     parts: list[LookupPart]
+    rows: Tensor | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """That of the lower layers."""
+        return self.parts[0].lower.device
 
 
 def lookup(
@@ -99,33 +114,63 @@ def lookup(
         tuple(levels),
         tuple(explain or [False] * len(ids)),
     )
-    parts = [
-        _lookup_part(batch, lower, [at for at, own in enumerate(lowers) if own is lower])
+    searches = [
+        _Search(batch, lower, [at for at, own in enumerate(lowers) if own is lower])
         for lower in dict.fromkeys(lowers)
     ]
-    return LookupResult(batch, parts)
+    wanted = [search.wanted for search in searches if search.wanted is not None]
+    if not wanted:
+        return LookupResult(batch, [search.part(None) for search in searches])
+    buffer, gathered = gather_all(wanted, pinned=searches[0].lower.device.type == "cuda")
+    rows = iter(gathered)
+    parts = [search.part(None if search.wanted is None else next(rows)) for search in searches]
+    return LookupResult(batch, parts, buffer)
 
 
-def _lookup_part(batch: TextBatch, lower: LowerLayers, texts: list[int]) -> LookupPart:
-    """Look up the fragments of those of these texts whose level asks for it."""
-    full = [at for at in texts if batch.levels[at] is Level.FULL]
-    looked_up = [at for at in texts if batch.levels[at] is not Level.FULL]
-    if not looked_up:
-        return LookupPart(lower, [], full, None, None, {}, {}, {})
+class _Search:
+    """Where the fragments of those of these texts lie whose level asks for looking up."""
+
+    def __init__(self, batch: TextBatch, lower: LowerLayers, texts: list[int]) -> None:
+        self.lower, self._batch = lower, batch
+        self._full = [at for at in texts if batch.levels[at] is Level.FULL]
+        self._looked_up = [at for at in texts if batch.levels[at] is not Level.FULL]
+        self.wanted: RowsToGather | None = None
+        if not self._looked_up:
+            return
+        own = [batch.ids[at] for at in self._looked_up]
+        self._fragments = extract_all(own, lower.chain.missing_id, lower.chain.n)
+        self._found = lower.chain.search(self._fragments)
+        # Cached rows are concatenated on the device, and the biases with them.
+        spare = (
+            0
+            if lower.row_caches
+            else bias_rows(batch.max_length, lower.chain.composition.types, lower.chain.n)
+        )
+        self.wanted = rows_to_gather(lower.chain.tables, self._found, lower.row_caches, spare=spare)
+
+    def part(self, rows: GatheredRows | None) -> LookupPart:
+        """The texts, with the rows that were gathered for them."""
+        if rows is None:
+            return LookupPart(self.lower, [], self._full, None, None, {}, {}, {})
+        return _looked_up(
+            self._batch, self.lower, self._looked_up, self._full, self._fragments, self._found, rows
+        )
+
+
+def _looked_up(
+    batch: TextBatch,
+    lower: LowerLayers,
+    looked_up: list[int],
+    full: list[int],
+    fragments: Ids,
+    found: SearchResult,
+    rows: GatheredRows,
+) -> LookupPart:
     own = [batch.ids[at] for at in looked_up]
-    fragments = extract_all(own, lower.chain.missing_id, lower.chain.n)
-    found = lower.chain.search(fragments)
     hits = found.level[found.inverse]
     text_of = np.repeat(np.arange(len(own)), [len(row) for row in own])
     counts = np.bincount(3 * text_of + hits, minlength=3 * len(own)).reshape(-1, 3)
     missed = np.split(fragments[hits != HIT_EXACT], np.cumsum(counts[:, 1:].sum(1))[:-1])
-    # Cached rows are concatenated on the device, and the biases with them.
-    spare = (
-        0 if lower.row_caches else bias_rows(batch.max_length, lower.chain.composition.types, lower.chain.n)
-    )
-    rows = gather_rows(
-        lower.chain.tables, found, lower.row_caches, pinned=lower.device.type == "cuda", spare=spare
-    )
     return LookupPart(
         lower=lower,
         looked_up=looked_up,

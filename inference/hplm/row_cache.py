@@ -64,45 +64,81 @@ class SearchResult:
 class GatheredRows:
     """The rows of U distinct fragments: ``copied`` ones on the CPU, followed by those cached on the device.
 
-    rows [copied + spare, n, d] float16: the copied rows, pinned if requested. resident: the cached rows, a
-    table after the other. position [U] int64: the position of each fragment among the copied and cached rows.
+    rows [copied + spare, n, d] float16: the copied rows, in the buffer from row number ``begin`` on.
+    resident: the cached rows, a table after the other. position [U] int64: the position of each fragment
+    among the copied and cached rows.
     """
 
     rows: Tensor
     copied: int
     resident: list[CachedRows]
     position: NDArray[np.int64]
+    begin: int = 0
 
     def __len__(self) -> int:
         """The number of copied and cached rows."""
         return len(self.position)
 
 
-def gather_rows(
-    tables: Sequence[RowSource],
-    found: SearchResult,
-    caches: Sequence[DeviceRows] = (),
-    *,
-    pinned: bool = False,
-    spare: int = 0,
-) -> GatheredRows:
-    """Copy the found rows from the mapped files into one buffer with room for ``spare`` more.
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsToGather:
+    """What `gather_all` gathers: the rows ``at`` of each of the tables, into a buffer with room for ``spare``
+    more. resident and position are those of `GatheredRows`."""
 
-    Rows in ``caches`` (one for each table, or none) are not copied.
-    """
+    tables: Sequence[RowSource]
+    at: Sequence[NDArray[np.int64]]
+    resident: list[CachedRows]
+    position: NDArray[np.int64]
+    spare: int = 0
+
+    @property
+    def copied(self) -> int:
+        """The number of rows to copy."""
+        return sum(map(len, self.at))
+
+    def read(self, out: NDArray[np.float16]) -> None:
+        """Copy the rows from the mapped files to the beginning of ``out``."""
+        start = 0
+        for table, at in zip(self.tables, self.at, strict=True):
+            table.read(at, out[start : start + len(at)])
+            start += len(at)
+
+
+def rows_to_gather(
+    tables: Sequence[RowSource], found: SearchResult, caches: Sequence[DeviceRows] = (), *, spare: int = 0
+) -> RowsToGather:
+    """The found rows that are not in ``caches`` (one for each table, or none)."""
     ats = [np.flatnonzero(found.table == number) for number in range(len(tables))]
     resident = [cache.find(found.row[at]) for cache, at in zip(caches, ats, strict=True)] if caches else []
     misses = [at[~rows.cached] for at, rows in zip(ats, resident, strict=True)] if caches else ats
     hits = [at[rows.cached] for at, rows in zip(ats, resident, strict=True)] if caches else []
     position = np.empty(len(found.row), dtype=np.int64)
     position[np.concatenate([*misses, *hits])] = np.arange(len(position))
-    shape = (sum(map(len, misses)) + spare, tables[0].n, tables[0].hidden)
-    rows = torch.empty(shape, dtype=torch.float16, pin_memory=pinned)
-    start, buffer = 0, rows.numpy()
-    for table, at in zip(tables, misses, strict=True):
-        table.read(found.row[at], buffer[start : start + len(at)])
-        start += len(at)
-    return GatheredRows(rows, start, [cached for cached in resident if len(cached.slots)], position)
+    kept = [cached for cached in resident if len(cached.slots)]
+    return RowsToGather(tables, [found.row[at] for at in misses], kept, position, spare)
+
+
+def gather_all(wanted: Sequence[RowsToGather], *, pinned: bool = False) -> tuple[Tensor, list[GatheredRows]]:
+    """Copy rows of tables of one shape from the mapped files into one buffer, which goes to a device at once.
+    Returns it and what lies in it."""
+    sizes = [each.copied + each.spare for each in wanted]
+    shape = (sum(sizes), wanted[0].tables[0].n, wanted[0].tables[0].hidden)
+    buffer = torch.empty(shape, dtype=torch.float16, pin_memory=pinned)
+    begins = np.cumsum([0, *sizes]).tolist()
+    gathered = []
+    for each, begin, size in zip(wanted, begins, sizes, strict=False):
+        rows = buffer[begin : begin + size]
+        each.read(rows.numpy())
+        gathered.append(GatheredRows(rows, each.copied, each.resident, each.position, begin))
+    return buffer, gathered
+
+
+def gather_rows(
+    tables: Sequence[RowSource], found: SearchResult, caches: Sequence[DeviceRows] = ()
+) -> GatheredRows:
+    """As `gather_all`, of one search."""
+    _, [gathered] = gather_all([rows_to_gather(tables, found, caches)])
+    return gathered
 
 
 REFRESH_INTERVAL: Final = 32

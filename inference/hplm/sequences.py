@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from inference.hplm.upload import Upload, Uploaded
+
 MIN_PADDED_LENGTH: Final = 32
 """Shorter sequences are padded to this length: attention computes as many places at once."""
 
@@ -83,8 +85,20 @@ class PackedSequences:
             begin += count * length
 
     def cumulative(self, device: torch.device) -> Tensor:
-        """[B + 1] int32: 0, then where each sequence ends, as kernels for sequences of any length take it."""
-        return torch.from_numpy(np.concatenate([[0], self.ends]).astype(np.int32)).to(device)
+        """[B + 1] int32: 0, then where each sequence ends, as kernels for sequences of any length take it.
+        Copied once for each device."""
+        if device not in self._cumulative:
+            self.add_cumulative(Upload(device))
+        return self._cumulative[device].tensor
+
+    def add_cumulative(self, upload: Upload) -> None:
+        """Let `cumulative` reach the device with that upload."""
+        ends = np.concatenate([[0], self.ends]).astype(np.int32)
+        self._cumulative[upload.device] = upload.add(ends)
+
+    @cached_property
+    def _cumulative(self) -> dict[torch.device, Uploaded]:
+        return {}
 
     def split(self, values: Tensor) -> tuple[Tensor, ...]:
         """The part [T, ...] of each sequence of values [N, ...]."""
@@ -130,7 +144,7 @@ class PaddedSequences:
             places[tokens[-1][is_token]] = end + np.flatnonzero(is_token)
             groups.append((slice(end, end + len(is_token)), len(own)))
             end += len(is_token)
-        on_device = torch.from_numpy(np.concatenate([*tokens, places])).to(device)
+        on_device = Upload(device).add(np.concatenate([*tokens, places])).tensor
         token_at, place_of = on_device[:end], on_device[end:]
         is_token_at = place_of.new_zeros(end, dtype=torch.bool).index_fill_(0, place_of, True)
         return cls(tuple(groups), token_at, place_of, is_token_at)

@@ -1,0 +1,126 @@
+"""A batch of an encoder on a GPU: its copies and waits do not grow with models, layers, chains and options, and
+its answers are those of a CPU."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from inference.cascade.dispatcher import Level
+from inference.engine.device_pets import DevicePets, copy_pinned
+from inference.engine.executor import Executor
+from inference.engine.packed import PackedHplm
+from inference.engine.pet_pool import PetPool
+from inference.engine.rows import Answered, ModelIdentity, Row
+from inference.hplm.hplm import Hplm
+from inference.hplm.plot_lookup import LowerLayers
+from inference.hplm.root import Root
+from inference.hplm.row_cache import RowCache
+from tests.pretended_cuda import PretendedCuda, pretended_cuda
+from tests.unit.inference.engine.worlds import EngineWorld
+
+MOST_COPIES, MOST_WAITS = 6, 2
+MOST_LAUNCHES = 400
+"""Of ten rows of ten models, three upper layers. Whoever saves some lowers it."""
+CUDA = torch.device("cuda:0")
+
+
+class Halves:
+    """The lower halves of a world on the GPU, with or without hot rows."""
+
+    def __init__(self, world: EngineWorld, dtype: torch.dtype, *, hot: bool) -> None:
+        root = world.tiny.folder("root", world.tiny.root_digest)
+        full = Root.load(root).checkpoint_lower().to(device=CUDA, dtype=dtype)
+        self._lower = {
+            name: LowerLayers(
+                chain,
+                full,
+                chain.composition.with_context_dtype(dtype).to(CUDA),
+                CUDA,
+                [RowCache(table, len(table), CUDA) for table in chain.tables] if hot else (),
+            )
+            for name, chain in world.chains.items()
+        }
+
+    def for_chain(self, chain: str, *, full: bool) -> LowerLayers:
+        return self._lower[chain]
+
+
+def executor_on_gpu(world: EngineWorld, dtype: torch.dtype, *, hot: bool = False) -> Executor:
+    root = Root.load(world.tiny.folder("root", world.tiny.root_digest), CUDA, dtype)
+
+    def load(model: ModelIdentity) -> PackedHplm:
+        return PackedHplm.of(Hplm.load(world.tiny.folder("hplm", model.digest)), dtype, model.digest)
+
+    pool = PetPool(load, 1 << 30, DevicePets(copy_pinned(CUDA), 1 << 30))
+    return Executor(root, Halves(world, dtype, hot=hot), pool)
+
+
+def rows_of(world: EngineWorld, models: int, change: Callable[[int, Row], Row]) -> list[Row]:
+    return [change(at, world.row(at, f"the text number {at} of all")) for at in range(models)]
+
+
+def second_batch(executor: Executor, rows: Sequence[Row], cuda: PretendedCuda) -> list[Answered]:
+    """The answers of a batch whose models the GPU knows, the only one that it has noted."""
+    executor.step(rows)
+    cuda.clear()
+    outcomes = executor.step(rows)
+    assert all(isinstance(outcome, Answered) for outcome in outcomes), outcomes
+    return [outcome for outcome in outcomes if isinstance(outcome, Answered)]
+
+
+def plain(_: int, row: Row) -> Row:
+    return row
+
+
+def embedded(_: int, row: Row) -> Row:
+    return replace(row, embed=True)
+
+
+def both_levels(at: int, row: Row) -> Row:
+    return replace(row, level=Level.FULL if at % 3 == 0 else Level.TABLE, embed=at % 2 == 0)
+
+
+def pruned(at: int, row: Row) -> Row:
+    kept = np.arange(len(row.ids)) % 2 == 0
+    return replace(row, level=Level.FULL, kept=kept) if at % 2 else row
+
+
+@pytest.mark.parametrize("hot", [False, True])
+@pytest.mark.parametrize("change", [plain, embedded, both_levels, pruned])
+def test_a_batch_copies_and_waits_a_few_times_whatever_is_asked_for(
+    world: EngineWorld, change: Callable[[int, Row], Row], hot: bool
+) -> None:
+    rows = rows_of(world, 10, change)
+    expected = world.executor().step(rows)
+    with pretended_cuda() as cuda:
+        answers = second_batch(executor_on_gpu(world, torch.bfloat16, hot=hot), rows, cuda)
+    assert len(cuda.copies) <= MOST_COPIES, cuda.copies
+    assert len(cuda.waits) <= MOST_WAITS, cuda.waits
+    assert len(cuda.launches) <= MOST_LAUNCHES, len(cuda.launches)
+    for own, theirs in zip(answers, expected, strict=True):
+        assert isinstance(theirs, Answered)
+        np.testing.assert_allclose(own.logits, theirs.logits, atol=0.2)
+
+
+def test_copies_do_not_grow_with_models(world: EngineWorld) -> None:
+    noted = []
+    with pretended_cuda() as cuda:
+        executor = executor_on_gpu(world, torch.bfloat16)
+        for models in (4, 10):
+            second_batch(executor, rows_of(world, models, both_levels), cuda)
+            noted.append((len(cuda.copies), len(cuda.waits)))
+    assert noted[0] == noted[1]
+
+
+def test_copies_do_not_grow_with_layers(world: EngineWorld, tmp_path: Path) -> None:
+    deeper = EngineWorld(tmp_path, layers=6)
+    noted = []
+    for each in (world, deeper):
+        with pretended_cuda() as cuda:
+            second_batch(executor_on_gpu(each, torch.bfloat16), rows_of(each, 4, both_levels), cuda)
+            noted.append((len(cuda.copies), len(cuda.waits)))
+    assert noted[0] == noted[1]
