@@ -1,5 +1,5 @@
-"""A batch of an encoder on a GPU: its copies and waits do not grow with models, layers, chains and options, and
-its answers are those of a CPU."""
+"""A batch of an encoder on a GPU: its copies and waits do not grow with models, layers, chains or options,
+and its answers are those of a CPU."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
