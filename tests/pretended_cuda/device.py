@@ -199,10 +199,10 @@ class PretendedCuda:
 class PretendedTensor(Tensor):
     """A tensor of the pretended device, whose content lies in the host's memory."""
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         return active().run(func, args, kwargs or {})
@@ -215,7 +215,7 @@ class PretendedTensor(Tensor):
     def is_cuda(self) -> bool:  # type: ignore[override]
         return True
 
-    def to(self, *args: Any, **kwargs: Any) -> Tensor:  # type: ignore[override]
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
         if args and isinstance(args[0], Tensor):
             args = (args[0].device, args[0].dtype, *args[1:])
         copy = kwargs.pop("copy", False)
@@ -235,7 +235,7 @@ class PretendedTensor(Tensor):
 
     __array__ = numpy
 
-    def record_stream(self, stream: object) -> None:  # type: ignore[override]
+    def record_stream(self, stream: object) -> None:
         """Nothing: its memory is the host's."""
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
@@ -243,7 +243,7 @@ class PretendedTensor(Tensor):
             return f"PretendedTensor({self.detach().clone()!r})"
 
 
-class PretendedCudaMode(TorchDispatchMode):
+class PretendedCudaMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sends all operations of a thread to the device, also those that create its tensors."""
 
     def __torch_dispatch__(

@@ -36,7 +36,7 @@ def pretended_cuda(
         stack.callback(torch.__future__.set_overwrite_module_params_on_conversion, overwrites)
         for target, name, value in _patches(device):
             stack.enter_context(patch.object(target, name, value))
-        stack.enter_context(PretendedCudaMode())
+        stack.enter_context(PretendedCudaMode())  # type: ignore[no-untyped-call]
         yield device
 
 
@@ -123,12 +123,12 @@ def _patches(device: PretendedCuda) -> Iterator[tuple[Any, str, Any]]:
     run = threading.Thread.run
 
     def run_on_device(thread: threading.Thread) -> None:
-        with PretendedCudaMode():
+        with PretendedCudaMode():  # type: ignore[no-untyped-call]
             run(thread)
 
     yield threading.Thread, "run", run_on_device
     if importlib.util.find_spec("triton") is not None:
-        from triton.runtime.interpreter import InterpretedFunction
+        from triton.runtime.interpreter import InterpretedFunction  # type: ignore[import-untyped]
 
         yield InterpretedFunction, "run", _interpreted(InterpretedFunction.run)
 

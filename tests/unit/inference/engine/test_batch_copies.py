@@ -1,5 +1,5 @@
-"""A batch of an encoder on a GPU: its copies and waits do not grow with models, layers, chains and options, and
-its answers are those of a CPU."""
+"""A batch of an encoder on a GPU: its copies and waits do not grow with models, layers, chains or options,
+and its answers are those of a CPU."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,6 +20,8 @@ from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
 from inference.hplm.row_cache import RowCache
 from tests.pretended_cuda import PretendedCuda, pretended_cuda
+from tests.unit.inference.engine.test_pruning import pruned_numbers
+from tests.unit.inference.engine.test_pruning import row as going_on
 from tests.unit.inference.engine.worlds import EngineWorld
 
 MOST_COPIES, MOST_WAITS = 6, 2
@@ -124,3 +126,13 @@ def test_copies_do_not_grow_with_layers(world: EngineWorld, tmp_path: Path) -> N
             second_batch(executor_on_gpu(each, torch.bfloat16), rows_of(each, 4, both_levels), cuda)
             noted.append((len(cuda.copies), len(cuda.waits)))
     assert noted[0] == noted[1]
+
+
+def test_what_decides_on_pruning_comes_back_in_one_copy(world: EngineWorld) -> None:
+    rows = [going_on(world, number) for number in pruned_numbers(world)]
+    assert len(rows) > 1
+    with pretended_cuda() as cuda:
+        answers = second_batch(executor_on_gpu(world, torch.bfloat16), rows, cuda)
+    assert all(answer.escalates and answer.kept is not None for answer in answers)
+    assert len(cuda.copies) <= MOST_COPIES, cuda.copies
+    assert len(cuda.waits) <= MOST_WAITS, cuda.waits
