@@ -12,12 +12,12 @@ from inference.decoder.lora import DecoderLora
 from inference.decoder.lora_deltas import LoraDeltas
 from inference.decoder.sgmv.stacks import LoraStacks
 from inference.engine.rows import ModelIdentity
-from inference.errors import DeviceLostError
 from inference.generation.kv_cache import KvCache
 from inference.generation.paged_attention import PagedAttention
 from inference.generation.requests import GenerationError
 from inference.generation.sampler import Choice, sample
 from inference.generation.step import Chunk, Outcome, SampledToken, SequenceFailed, Step
+from inference.hplm.device_errors import raise_if_device_lost
 
 NOT_FINITE = GenerationError("inference_failed", "the model gave numbers that are not finite")
 
@@ -46,7 +46,8 @@ class DecoderRunner:
         try:
             return self._run(step.chunks)
         except torch.AcceleratorError as error:
-            raise DeviceLostError(str(error)) from error
+            raise_if_device_lost(error)
+            raise
 
     @torch.inference_mode()
     def _run(self, chunks: Sequence[Chunk]) -> list[Outcome]:
