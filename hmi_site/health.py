@@ -43,8 +43,8 @@ def live(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
     """200 if the database and Redis respond and an inference worker is ready, else 503. Lists each state, the
-    other processes that are down, roots that no worker could load, and whether a disk is nearly full: these do
-    not change the status code."""
+    other processes that are down, the roots that no worker could load, and whether a disk is nearly full:
+    these do not change the status code."""
     parts = _readiness.parts()
     good, degraded = _is_good(parts), DOWN in parts.values() or ROOTS in parts
     status = ("degraded" if degraded else "ready") if good else "not ready"

@@ -357,7 +357,7 @@ def main() -> int:
     end_process_with_any_thread()
     try:
         worker.run(stop)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - other threads would go on
         end_process("serving has failed", error)
     return 0
 

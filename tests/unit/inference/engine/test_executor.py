@@ -81,6 +81,13 @@ def test_a_lost_device_is_no_row_s_fault(world: EngineWorld, monkeypatch: pytest
         executor.step([world.row(number, "the river") for number in range(4)])
 
 
+def test_a_device_that_is_lost_while_a_model_is_loaded_is_no_model_s_fault(world: EngineWorld) -> None:
+    lost = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+    world.replaced[world.tiny.hplms[4].digest] = lost
+    with pytest.raises(DeviceLostError, match="illegal memory access"):
+        world.executor().step([world.row(number, "the river") for number in (4, 5)])
+
+
 @pytest.mark.parametrize(("other", "fillings"), [(1, 0), (0, 1), (1, 1)])
 def test_a_slot_that_changed_hands_is_never_used(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch, other: int, fillings: int
