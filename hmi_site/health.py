@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 import redis
@@ -25,6 +26,8 @@ CACHE_S = 1.0
 """Results are cached, since the endpoint is public."""
 DOWN = "down"
 """The state of a process that ends again and again (see `Supervisor`)."""
+ROOTS = "roots"
+"""Listed if inference workers could not load all roots."""
 
 Parts = dict[str, str]
 
@@ -40,9 +43,10 @@ def live(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
     """200 if the database and Redis respond and an inference worker is ready, else 503. Lists each state, the
-    other processes that are down, and whether a disk is nearly full: these do not change the status code."""
+    other processes that are down, the roots that no worker could load, and whether a disk is nearly full:
+    these do not change the status code."""
     parts = _readiness.parts()
-    good, degraded = _is_good(parts), DOWN in parts.values()
+    good, degraded = _is_good(parts), DOWN in parts.values() or ROOTS in parts
     status = ("degraded" if degraded else "ready") if good else "not ready"
     return JsonResponse({"status": status, **parts}, status=200 if good else 503)
 
@@ -64,8 +68,20 @@ def oip_ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
 
 def ready_workers() -> list[WorkerStatus]:
     """The inference workers that are ready. Raises redis.RedisError."""
-    with _client() as client:
-        return [worker for worker in workers_alive(client) if worker.state == "ready"]
+    return [worker for worker in _workers() if worker.state == "ready"]
+
+
+def missing_roots() -> list[str]:
+    """The names of the roots that an inference worker could not load and no other one serves. Raises
+    redis.RedisError."""
+    workers = _workers()
+    served = {digest for worker in workers if worker.state == "ready" for digest in worker.root_digests}
+    missing = {
+        digest: name
+        for worker in workers
+        for digest, name in zip(worker.missing_root_digests, worker.missing_roots, strict=True)
+    }
+    return sorted({name for digest, name in missing.items() if digest not in served})
 
 
 class Readiness:
@@ -94,6 +110,9 @@ _readiness = Readiness()
 def _parts() -> Parts:
     parts = {name: _state(probe) for name, probe in _NEEDED.items()}
     parts["disk"] = "nearly full" if low_disks() else "ok"
+    with suppress(redis.RedisError):  # it is named already
+        if missing := missing_roots():
+            parts[ROOTS] = f"missing: {', '.join(missing)}"
     for restart in recent_restarts(settings.HMI_RUNTIME_DIR, timezone.now()):
         name = restart.name.lower().replace(" ", "_")
         if restart.is_down and parts.get(name) != "ok":
@@ -115,6 +134,11 @@ def _database() -> bool:
 def _redis() -> bool:
     with _client() as client:
         return bool(client.ping())
+
+
+def _workers() -> list[WorkerStatus]:
+    with _client() as client:
+        return workers_alive(client)
 
 
 def _worker() -> bool:

@@ -21,7 +21,8 @@ from redis.exceptions import RedisError
 from inference.engine.allocator import keep_freed_memory
 from inference.engine.compute_threads import lower_priority, with_parallel_batches
 from inference.engine.pipeline import Pipeline
-from inference.errors import DeviceLostError, HplmError
+from inference.errors import HplmError
+from inference.fatal_errors import end_process, end_process_with_any_thread
 from inference.garbage_collector import freeze_loaded_objects
 from inference.generation.counts import GenerationCounts
 from inference.hplm.devices import pick_device, pick_dtype
@@ -126,7 +127,9 @@ class Worker:
         """Load the models, announce the worker, serve, and drain.
 
         It is ready once each root has computed a batch, each decoder two steps, and what a first
-        request needs is loaded.
+        request needs is loaded; or without a root that cannot be loaded, which its status names, but not
+        without all of them. An exception, such as DeviceLostError, must end the process: the thread that
+        generates goes on.
         """
         url, name = self._settings.redis_url, self._settings.name
         with (
@@ -149,16 +152,11 @@ class Worker:
             self._leave()
 
     def _generate(self, stop: threading.Event) -> None:
-        """Serve the generative models, at a lower priority than whatever answers in milliseconds. Where that
-        cannot go on, neither can the process."""
-        try:
-            lower_priority(GENERATION_NICENESS)
-            self._generates = True
-            self._generation.run(stop)
-            self._generates = False
-        except BaseException as error:
-            log.critical("generating has failed, and with it this process", exc_info=error)
-            os._exit(os.EX_SOFTWARE)
+        """Serve the generative models, at a lower priority than whatever answers in milliseconds."""
+        lower_priority(GENERATION_NICENESS)
+        self._generates = True
+        self._generation.run(stop)
+        self._generates = False
 
     def drain(self) -> None:
         """Report in the status that no more requests are accepted."""
@@ -195,14 +193,17 @@ class Worker:
         self._decoders.reread()
 
     def _announce(self, heart: Heartbeat, stop: threading.Event) -> None:
-        """Join the queue as ready, once it can be reached."""
+        """Join the queue, once it can be reached: as ready, if any root could be loaded."""
         while not stop.is_set():
             try:
                 heart.beat()
                 self._consumer.follow(self._catalogue.executors)
                 self._state = "ready"
                 heart.beat()
-                log.info("%s is ready", self._settings.name)
+                log.info("%s is %s", self._settings.name, self._reported_state())
+                if missing := self._missing_roots():
+                    names = ", ".join(root.name for root in missing)
+                    log.error("roots that could not be loaded are tried again: %s", names)
                 return
             except RedisError as error:
                 log.warning("waiting for the queue: %s", error)
@@ -221,9 +222,8 @@ class Worker:
         ]
 
         def end() -> None:
-            log.critical("a loop has been stuck for %g s; the process exits to be restarted", stuck_s)
             faulthandler.dump_traceback()
-            os._exit(os.EX_SOFTWARE)  # threads cannot be joined
+            end_process(f"a loop has been stuck for {stuck_s:g} s")
 
         return Heartbeat(
             redis,
@@ -257,14 +257,23 @@ class Worker:
         return json.dumps(trace, separators=(",", ":")).encode()
 
     def _reported_state(self) -> State:
-        if self._state != "ready" or not self._loop.paused.is_set():
+        if self._state != "ready":
             return self._state
-        is_drained = self._loop.is_drained and self._generation.is_drained
-        return "drained" if is_drained else "draining"
+        if self._loop.paused.is_set():
+            is_drained = self._loop.is_drained and self._generation.is_drained
+            return "drained" if is_drained else "draining"
+        return "loading" if self._load_error() and not self._served_roots() else "ready"
+
+    def _load_error(self) -> str:
+        return self._catalogue.last_error or self._decoders.last_error
 
     def _served_roots(self) -> tuple[str, ...]:
         """The digests of the roots that it takes requests for."""
         return (*self._catalogue.executors, *self._decoders.roots)
+
+    def _missing_roots(self) -> list[ServedRoot | ServedDecoder]:
+        """The roots that could not be loaded."""
+        return [*self._catalogue.missing_roots, *self._decoders.missing_roots]
 
     def _status(self) -> bytes:
         catalogue, counters = self._catalogue, self._catalogue.counters
@@ -274,6 +283,7 @@ class Worker:
             *self._decoders.manifest.decoders.values(),
         ]
         served = [root for root in named if root.digest in self._served_roots()]
+        missing = self._missing_roots()
         return WorkerStatus(
             name=self._settings.name,
             state=self._reported_state(),
@@ -281,11 +291,13 @@ class Worker:
             dtype=str(catalogue.dtype).removeprefix("torch."),
             roots=tuple(root.name for root in served),
             root_digests=tuple(root.digest for root in served),
+            missing_roots=tuple(root.name for root in missing),
+            missing_root_digests=tuple(root.digest for root in missing),
             int8_roots=tuple(root.name for root in served if catalogue.has_int8_weights(root.digest)),
             revision=catalogue.manifest.revision,
             hplms=len(catalogue.manifest.hplms) + len(self._decoders.manifest.generative_hplms),
             last_batch_at=self._loop.last_batch_at,
-            last_error=self._loop.last_error or catalogue.last_error or self._decoders.last_error,
+            last_error=self._loop.last_error or self._load_error(),
             batches=counters.batches,
             rows=counters.rows,
             slot_mismatches=counters.slot_mismatches,
@@ -327,8 +339,9 @@ def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run until a signal. Returns the exit status: 0, or 2 for invalid settings. Where the device is lost,
-    the process ends at once with 70."""
+    """Run until a signal. Returns the exit status: 0, or 2 for invalid settings. If any thread fails, for
+    instance because the device is lost, the process ends at once with 70: what it took in is for the next
+    worker to claim."""
     stop = threading.Event()
     try:
         dictConfig(log_config_from(os.environ))
@@ -344,13 +357,11 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, drain)
     signal.signal(signal.SIGINT, drain)
+    end_process_with_any_thread()
     try:
         worker.run(stop)
-    except DeviceLostError as error:
-        log.critical("The device is lost, and with it this process: %s", error)
-        os._exit(
-            os.EX_SOFTWARE
-        )  # what was taken in is for the next worker to claim; no thread may wait for it
+    except BaseException as error:  # noqa: BLE001 - other threads would go on
+        end_process("serving has failed", error)
     return 0
 
 

@@ -11,6 +11,7 @@ from inference.engine.pet_pool import Lease, PetPool
 from inference.engine.pipeline import LayerFeed, Pipeline
 from inference.engine.rows import ModelIdentity, Row
 from inference.errors import HplmError
+from inference.hplm.device_errors import raise_if_device_lost
 from inference.hplm.heads import Head
 from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import UpperShape
@@ -99,7 +100,8 @@ class AdapterLoader:
         except HplmError as error:
             log.error("%s cannot be loaded: %s", model, error)
             return f"the model cannot be loaded: {error.message}"
-        except Exception:  # one tenant's file must not take the other rows down
+        except Exception as error:  # one tenant's file must not take the other rows down
+            raise_if_device_lost(error)
             log.exception("%s cannot be loaded", model)
             return "the model cannot be loaded"
         if lease.model().shape == self._shape:

@@ -32,8 +32,9 @@ from inference.engine.pipeline import LayerFeed, Pipeline, Stage
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.retrieval import LowerLayersSource, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
-from inference.errors import DeviceLostError, HplmError
+from inference.errors import HplmError
 from inference.hplm.attention import QueryKey
+from inference.hplm.device_errors import raise_if_device_lost
 from inference.hplm.heads import head_outputs, mean_state, read_back
 from inference.hplm.lower_states import finish_lower_states
 from inference.hplm.pets import UpperShape
@@ -199,8 +200,7 @@ class Executor:
     def _blame(self, rows: list[Row], error: Exception) -> list[Outcome]:
         """Half a batch at a time, until the row that fails stands alone. Raises DeviceLostError where none
         could be computed any more."""
-        if isinstance(error, torch.AcceleratorError):
-            raise DeviceLostError(str(error)) from error
+        raise_if_device_lost(error)
         if len(rows) > 1:
             log.warning("a batch of %d rows failed (%s), trying halves", len(rows), error)
             half, freed = len(rows) // 2, isinstance(error, torch.OutOfMemoryError)

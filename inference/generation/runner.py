@@ -13,12 +13,12 @@ from inference.decoder.lora import DecoderLora
 from inference.decoder.lora_deltas import LoraDeltas
 from inference.decoder.sgmv.stacks import LoraStacks
 from inference.engine.rows import ModelIdentity
-from inference.errors import DeviceLostError
 from inference.generation.kv_cache import KvCache
 from inference.generation.paged_attention import PagedAttention
 from inference.generation.requests import GenerationError
 from inference.generation.sampler import Choice, sample
 from inference.generation.step import Chunk, Outcome, SampledToken, SequenceFailed, Step
+from inference.hplm.device_errors import raise_if_device_lost
 from inference.hplm.upload import Upload
 
 NOT_FINITE = GenerationError("inference_failed", "the model gave numbers that are not finite")
@@ -54,7 +54,8 @@ class DecoderRunner:
             with torch.cuda.stream(self._stream):
                 return self._run(step.chunks)
         except torch.AcceleratorError as error:
-            raise DeviceLostError(str(error)) from error
+            raise_if_device_lost(error)
+            raise
 
     @torch.inference_mode()
     def _run(self, chunks: Sequence[Chunk]) -> list[Outcome]:

@@ -12,6 +12,7 @@ from inference.generation.requests import GenerationError
 from inference.generation.sequence import Sequence
 from inference.generation.step import AdapterPool, AdapterState, Chunk, Step
 from inference.generation.waiting_queue import WaitingQueue
+from inference.hplm.device_errors import raise_if_device_lost
 
 log = logging.getLogger(__name__)
 
@@ -160,6 +161,7 @@ class Scheduler:
             try:
                 state = self._adapters.acquire(sequence.request.model)
             except Exception as error:
+                raise_if_device_lost(error)
                 log.warning("the adapter of %s cannot be loaded", sequence.request.model, exc_info=error)
                 refused.append((sequence, GenerationError.of(error)))
                 continue

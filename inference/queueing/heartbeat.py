@@ -53,9 +53,11 @@ class Heartbeat:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop beating and remove the key, so that what is left can be claimed at once, and the roots."""
+        """Stop beating and remove the key, so that what is left can be claimed at once, and the roots, unless
+        an error ends the worker: another is expected then."""
         self._thread.stop()
-        self._roots = lambda: ()
+        if error is None:
+            self._roots = lambda: ()
         self._sign_off()
 
     def _sign_off(self) -> None:

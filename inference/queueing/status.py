@@ -78,7 +78,8 @@ class DecoderStatus(Struct, frozen=True):
 class WorkerStatus(Struct, frozen=True):
     """One worker. ``last_batch_at`` is unix seconds: of the last batch in which some row was answered, 0.0
     before the first; ``roots`` are the names of the roots that it takes requests for, ``root_digests`` their
-    digests; ``revision`` is the manifest's; ``resident`` models of so many bytes are in memory, and of those
+    digests, ``missing_roots`` and ``missing_root_digests`` are those that it should serve and could not load;
+    ``revision`` is the manifest's; ``resident`` models of so many bytes are in memory, and of those
     that are ``pinned`` so many; ``waiting`` rows are taken in and in no batch yet; ``slot_mismatches`` must
     stay 0; ``host_bytes`` is the process's memory, the device's is 0 of a CPU. ``int8_roots`` are the
     names of the roots whose upper layers have int8 weights. ``decoders``: roots that write."""
@@ -107,6 +108,8 @@ class WorkerStatus(Struct, frozen=True):
     recently: Recently = Recently()
     int8_roots: tuple[str, ...] = ()
     decoders: tuple[DecoderStatus, ...] = ()
+    missing_roots: tuple[str, ...] = ()
+    missing_root_digests: tuple[str, ...] = ()
     v: int = VERSION
 
     def __post_init__(self) -> None:

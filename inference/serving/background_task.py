@@ -24,15 +24,8 @@ class BackgroundTask(Generic[Made]):
     def begin(self, work: Callable[[], Made]) -> None:
         """Start it; only when nothing is under way."""
         assert self._future is None
-        future = self._future = Future[Made]()
-
-        def run() -> None:
-            try:
-                future.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - it is raised to whoever takes the result
-                future.set_exception(error)
-
-        Thread(target=run, name=self._name, daemon=True).start()
+        self._future = Future[Made]()
+        Thread(target=_run, args=(work, self._future), name=self._name, daemon=True).start()
 
     def is_done_within(self, seconds: float) -> bool:
         """Wait for what was begun, at most for so long; whether nothing is still being worked at."""
@@ -44,7 +37,16 @@ class BackgroundTask(Generic[Made]):
         future = self._future
         if future is None or not (wait or future.done()):
             return None
+        self._future = None
         try:
             return future.result()
         finally:
-            self._future = None
+            del future  # an exception would keep it, it the exception, and that all that had been loaded
+
+
+def _run(work: Callable[[], Made], future: "Future[Made]") -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - it is raised to whoever takes the result
+        future.set_exception(error)
+        del future  # see `take`

@@ -1,7 +1,6 @@
 """What this worker can serve: everything the current manifest names, in memory."""
 
 import logging
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,18 +22,20 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.rows import ModelIdentity, Row
 from inference.errors import HplmError
+from inference.hplm.device_errors import raise_if_device_lost
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.int8_scales import uses_int8
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
 from inference.hplm.weight_format import WeightFormat
-from inference.manifest import Manifest, ManifestWatcher, ServedHplm
+from inference.manifest import Manifest, ManifestWatcher, ServedHplm, ServedRoot
 from inference.serving.background_task import BackgroundTask
 from inference.serving.device_ledger import PET_SHARE, DeviceLedger, batch_bytes, ledger_of
 from inference.serving.loading import Checksums, Refusals, follow, load_verified, verify
 from inference.serving.lower_layers import Chains, ServedLowerLayers, chain_name
 from inference.serving.memory import machine_bytes
 from inference.serving.metrics import WorkerMetrics
+from inference.serving.next_revision import NextRevision
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,6 @@ POOL_SHARE = 4
 WARM_UP_TOKENS = 8
 LOADING_SHARE = 2 / 3
 """Loading models takes at most this share of the time before ready; the rest is for running texts."""
-AGAIN_AFTER_S = 10.0
-"""A revision whose preparation failed as a whole is tried again then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class NotServedError(HplmError):
 
 class Catalogue:
     """Follows the manifest: loads what it adds, forgets what it drops. What cannot be loaded is reported, is
-    not served, and is tried again with the next manifest.
+    not served, and is tried again, with a back-off.
 
     A new revision is prepared in a thread of its own, while whoever serves goes on with the one before, and
     then swapped in by the latter, in one step.
@@ -124,14 +123,12 @@ class Catalogue:
         self._watcher = watcher
         nothing = Manifest(artifact_root=watcher.artifact_root)
         self._now = Revision(nothing, {}, {}, Chains(nothing), "")
-        self._next: BackgroundTask[Revision | None] = BackgroundTask("next revision")
+        self._next = NextRevision("next revision", watcher, self._prepare)
         self._bringing: BackgroundTask[None] = BackgroundTask("Models ahead of requests")
         self._bring_due = False
         self._warm_up_s, self._load_ahead_s = warm_up_s, load_ahead_s
         self._warm_by: float | None = None
         """In monotonic seconds, once the first revision is there."""
-        self._failure = ""
-        self._again_at = math.inf
         self._threads = torch.get_num_threads()
 
     @property
@@ -145,9 +142,15 @@ class Catalogue:
         return self._now.executors
 
     @property
+    def missing_roots(self) -> list[ServedRoot]:
+        """The roots that could not be loaded."""
+        now = self._now
+        return [root for digest, root in now.manifest.roots.items() if digest not in now.executors]
+
+    @property
     def last_error(self) -> str:
         """What could not be loaded last, "" when all is well."""
-        return self._failure or self._now.error
+        return self._next.error or self._now.error
 
     @property
     def pinned_resident(self) -> int:
@@ -162,7 +165,7 @@ class Catalogue:
     @property
     def is_behind(self) -> bool:
         """Whether there is a newer manifest than the one that is served."""
-        return self._next.under_way or self._watcher.has_changed()
+        return self._next.is_behind
 
     def refresh(self) -> bool:
         """Follow the manifest to its current revision, however long that takes; True when it had changed."""
@@ -172,14 +175,15 @@ class Catalogue:
         return changed
 
     def keep_up(self, *, wait: bool = False) -> bool:
-        """Serve the next revision if it is prepared, and begin to prepare one if the manifest is newer still:
-        microseconds, unless it is to be waited for. True when another revision is served from now on."""
-        swapped = self._swap(wait)
-        if not self._next.under_way and (self._watcher.has_changed() or time.monotonic() >= self._again_at):
-            self._again_at = math.inf
-            self._next.begin(self._prepare)
+        """Serve the next revision if it is prepared, and begin to prepare one if the manifest is newer still
+        or something could not be loaded: microseconds, unless it is to be waited for. True when another
+        revision is served from now on. Raises DeviceLostError."""
+        revision = self._next.take(wait=wait)
+        if revision is not None:
+            self._swap(revision)
+        self._next.begin()
         self._bring()
-        return swapped
+        return revision is not None
 
     @property
     def is_bringing(self) -> bool:
@@ -203,6 +207,7 @@ class Catalogue:
             try:
                 self._run_once(hplm)
             except Exception as error:  # noqa: BLE001 - it is served as far as it can be
+                raise_if_device_lost(error)
                 log.warning("no text could be computed for %s: %s", identity_of(hplm), error)
         self.pipeline.trace.forget()
 
@@ -249,19 +254,11 @@ class Catalogue:
         try:
             self.pool.release(self.pool.acquire(identity_of(hplm)))
         except Exception as error:  # noqa: BLE001 - it is asked for again when somebody needs it
+            raise_if_device_lost(error)
             log.warning("%s cannot be loaded ahead of requests: %s", identity_of(hplm), error)
 
-    def _swap(self, wait: bool) -> bool:
-        try:
-            revision = self._next.take(wait=wait)
-        except Exception as error:
-            log.exception("the next revision cannot be prepared")
-            self._failure = f"the next revision cannot be prepared: {error}"
-            self._again_at = time.monotonic() + AGAIN_AFTER_S
-            return False
-        if revision is None:
-            return False
-        self._now, self._failure = revision, ""
+    def _swap(self, revision: Revision) -> None:
+        self._now = revision
         gone = self._reserved - revision.roots.keys()
         self._reserved -= gone
         self.ledger.release(*map(_name_in_ledger, gone))
@@ -271,13 +268,14 @@ class Catalogue:
         self._bring_due = True
         served = len(revision.executors), len(revision.manifest.hplms)
         log.info("revision %d: %d roots, %d models", revision.manifest.revision, *served)
-        return True
 
     def _prepare(self) -> Revision | None:
-        """The next revision, in memory; None when there is none after all."""
+        """The next revision, in memory; None when there is none after all, and nothing that could not be
+        loaded."""
         torch.set_num_threads(self._threads)  # of this thread, whatever those that compute have just now
         manifest, now = self._watcher.current(), self._now
-        if manifest is now.manifest or not manifest.revision:  # before the first, nothing was retired
+        # Before the first revision, nothing was retired.
+        if not manifest.revision or (manifest is now.manifest and not now.error):
             return None
         roots, bad_root = follow(now.roots, manifest.roots, lambda root: self._load_root(manifest, root))
         chains = self.lower_layers.prepare(manifest, roots)

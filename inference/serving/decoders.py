@@ -25,11 +25,11 @@ from inference.generation.limits import GenerationLimits
 from inference.generation.lora_pool import LoadedModel, LoraPool
 from inference.generation.runner import DecoderRunner
 from inference.generation.warm_up import warm_up
-from inference.manifest import Manifest, ManifestWatcher
-from inference.serving.background_task import BackgroundTask
+from inference.manifest import Manifest, ManifestWatcher, ServedDecoder
 from inference.serving.catalogue import NotServedError
 from inference.serving.device_ledger import KV_SHARE, LORA_SHARE, DeviceLedger, ledger_of, step_bytes
 from inference.serving.loading import Checksums, Refusals, follow, verify
+from inference.serving.next_revision import NextRevision
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class DecoderCatalogue:
         self._loading = ThreadPoolExecutor(1, "loras")
         self._now = _Revision(Manifest(artifact_root=watcher.artifact_root), {}, "")
         self._leaving: list[ServedRoot] = []
-        self._next: BackgroundTask[_Revision | None] = BackgroundTask("next decoders")
+        self._next = NextRevision("next decoders", watcher, self._prepare)
 
     @property
     def manifest(self) -> Manifest:
@@ -93,14 +93,20 @@ class DecoderCatalogue:
         return self._now.roots
 
     @property
+    def missing_roots(self) -> list[ServedDecoder]:
+        """The roots that could not be loaded."""
+        now = self._now
+        return [root for digest, root in now.manifest.decoders.items() if digest not in now.roots]
+
+    @property
     def last_error(self) -> str:
         """What could not be loaded last, "" when all is well."""
-        return self._now.error
+        return self._next.error or self._now.error
 
     @property
     def is_behind(self) -> bool:
         """Whether there is a newer manifest than the one that is served."""
-        return self._next.under_way or self._watcher.has_changed()
+        return self._next.is_behind
 
     def counts(self) -> dict[str, GenerationCounts]:
         """How the engines of the roots that take requests stand, by the name of the root. Any thread may
@@ -128,20 +134,16 @@ class DecoderCatalogue:
             self.keep_up(wait=True)
 
     def keep_up(self, *, wait: bool = False) -> None:
-        """Serve the next revision if it is prepared, and begin to prepare a newer one."""
-        try:
-            revision = self._next.take(wait=wait)
-        except Exception:
-            log.exception("the next revision cannot be prepared")
-            revision = None
+        """Serve the next revision if it is prepared, and begin to prepare a newer one, or what could not be
+        loaded. Raises DeviceLostError."""
+        revision = self._next.take(wait=wait)
         if revision is not None:
             kept = {id(root) for root in revision.roots.values()}
             self._leaving += [root for root in self._now.roots.values() if id(root) not in kept]
             self._now = revision
             for root in revision.roots.values():
                 root.loras.keep({hplm.digest for hplm in revision.manifest.generative_hplms.values()})
-        if not self._next.under_way and self._watcher.has_changed():
-            self._next.begin(self._prepare)
+        self._next.begin()
 
     def root_of(self, model: ModelIdentity, root: str) -> ServedRoot:
         """The root that continues prompts for a model. Raises NotServedError if the model is unknown, was
@@ -161,7 +163,7 @@ class DecoderCatalogue:
 
     def _prepare(self) -> _Revision | None:
         manifest, now = self._watcher.current(), self._now
-        if manifest is now.manifest or not manifest.revision:
+        if not manifest.revision or (manifest is now.manifest and not now.error):
             return None
         roots, error = follow(now.roots, manifest.decoders, partial(self._load_root, manifest))
         folders = {manifest.folder("root", digest) for digest in manifest.decoders}

@@ -8,7 +8,10 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
+import torch
+
 from inference.errors import HplmError
+from inference.hplm.device_errors import raise_if_device_lost
 from inference.hplm.hplm import Hplm
 from inference.manifest import ServedHplm
 
@@ -23,7 +26,7 @@ def follow(
     loaded: Mapping[str, Loaded], wanted: Iterable[str], load: Callable[[str], Loaded]
 ) -> tuple[dict[str, Loaded], str]:
     """All that is wanted, as far as it is ``loaded`` or can be; and the last reason why something cannot, or
-    ""."""
+    "". What a failed load had taken of the device is given back. Raises DeviceLostError."""
     names = set(wanted)
     found = {name: there for name, there in loaded.items() if name in names}
     reason = ""
@@ -31,8 +34,11 @@ def follow(
         try:
             found[name] = load(name)
         except Exception as error:  # one damaged artifact must not stop the serving of the others
+            raise_if_device_lost(error)
             log.exception("%s cannot be loaded", name)
             reason = f"{name[:12]}: {error}"
+    if reason:
+        torch.cuda.empty_cache()
     return found, reason
 
 

@@ -9,6 +9,7 @@ import torch
 
 from inference.errors import HplmError
 from inference.hplm.compose import Composition
+from inference.hplm.device_errors import raise_if_device_lost
 from inference.hplm.encoder import FullLower
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
@@ -126,7 +127,8 @@ class ServedLowerLayers:
                 break
             try:
                 self._full(chains, file)
-            except HplmError as error:
+            except Exception as error:  # noqa: BLE001 - what needs none of them is served
+                raise_if_device_lost(error)
                 log.warning("the lower layers %s cannot be loaded: %s", file.digest[:12], error)
                 reason = f"{file.digest[:12]}: {error}"
         return reason

@@ -6,6 +6,7 @@ import shutil
 import zlib
 from collections import namedtuple
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -32,10 +33,10 @@ def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_readiness", health.Readiness())
 
 
-def announce_worker(client: redis.Redis, *, state: str) -> None:
+def announce_worker(client: redis.Redis, *, state: str, name: str = "w", **more: Any) -> None:
     """What a worker leaves in Redis."""
-    status = WorkerStatus(name="w", state=state, device="cpu", dtype="float32")  # type: ignore[arg-type]
-    Heartbeat(client, "w", status.encode).beat()
+    status = WorkerStatus(name=name, state=state, device="cpu", dtype="float32", **more)  # type: ignore[arg-type]
+    Heartbeat(client, name, status.encode).beat()
 
 
 def test_the_site_is_live_without_anything_behind_it(client: Client) -> None:
@@ -81,6 +82,32 @@ def test_the_site_is_ready_when_a_worker_is(
 ) -> None:
     announce_worker(redis_client, state=state)
     assert client.get("/health/ready").status_code == status
+
+
+@pytest.mark.parametrize(
+    ("state", "served", "missing", "answer"),
+    [
+        ("loading", {}, {"a1": "mini", "b1": "maxi"}, (503, "not ready", "missing: maxi, mini")),
+        ("ready", {"a1": "mini"}, {"a2": "mini"}, (200, "degraded", "missing: mini")),
+        ("ready", {"a1": "mini"}, {"c1": "elsewhere"}, (200, "ready", None)),
+    ],
+)
+def test_roots_that_no_worker_could_load_are_named(
+    client: Client,
+    redis_client: redis.Redis,
+    state: str,
+    served: dict[str, str],
+    missing: dict[str, str],
+    answer: tuple[int, str, str | None],
+) -> None:
+    roots = {"roots": [*served.values()], "root_digests": [*served]}
+    lacking = {"missing_roots": [*missing.values()], "missing_root_digests": [*missing]}
+    announce_worker(redis_client, state=state, **roots, **lacking)
+    announce_worker(redis_client, state="draining", name="leaving", root_digests=["b1"])
+    if answer[0] == 200:
+        announce_worker(redis_client, state="ready", name="other", root_digests=["c1"])
+    told = client.get("/health/ready")
+    assert (told.status_code, told.json()["status"], told.json().get("roots")) == answer
 
 
 def test_a_process_that_ends_again_and_again_is_named(

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import suppress
 
 from redis import Redis
 
@@ -102,6 +103,17 @@ def test_the_roots_of_a_worker_that_was_lost_are_remembered_and_those_of_one_tha
     with Heartbeat(redis, "stopped", READY.encode, roots=lambda: ["root-b"]) as stopped:
         stopped.beat()
         assert roots_served_lately(redis) == {"root-a", "root-b"}
+    assert roots_served_lately(redis) == {"root-a"}
+
+
+def test_a_worker_that_an_error_ends_is_expected_back(redis: Redis) -> None:
+    with (
+        suppress(ZeroDivisionError),
+        Heartbeat(redis, "failed", READY.encode, roots=lambda: ["root-a"]) as beat,
+    ):
+        beat.beat()
+        raise ZeroDivisionError
+    assert workers_alive(redis) == []
     assert roots_served_lately(redis) == {"root-a"}
 
 

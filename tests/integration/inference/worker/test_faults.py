@@ -181,7 +181,7 @@ def test_a_worker_that_hangs_ends_itself_and_others_do_its_work(
     requests = submit(redis, world, 12)
     assert first.process.wait(60) == os.EX_SOFTWARE
     assert first.status() is None
-    assert "CRITICAL inference.worker: a loop has been stuck for 1 s" in first.output()
+    assert "CRITICAL inference.fatal_errors: a loop has been stuck for 1 s" in first.output()
     assert "in acquire" in first.output()  # where it hung
     held.put_back()
     start_worker().wait_until_ready()
@@ -215,6 +215,44 @@ def test_a_worker_that_loses_its_device_ends_itself_and_others_do_its_work(
     assert "illegal memory access" in first.output()
     start_worker().wait_until_ready()
     assert_all_answered_once(redis, world, requests)
+
+
+FAILS = """
+import os, sys, torch
+from pathlib import Path
+from inference import worker
+
+told = Path(os.environ["HMI_ARTIFACT_ROOT"]) / "fail"
+place, name = {place}, "{name}"
+before = getattr(place, name)
+
+def fails(*given):
+    if told.exists():
+        raise {error}
+    return before(*given)
+
+setattr(place, name, fails)
+sys.exit(worker.main())
+"""
+LOST = 'torch.AcceleratorError("CUDA error: an illegal memory access was encountered")'
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "error"),
+    [
+        ("worker", "device_bytes", LOST),  # asked by the heartbeat
+        ("worker.EngineLoop", "step", "AssertionError('of its own')"),
+        ("worker.GenerationLoop", "step", "AssertionError('of its own')"),
+        ("worker.MissCounter", "flush", "AssertionError('of its own')"),
+    ],
+)
+def test_a_worker_that_waits_for_requests_ends_itself_with_any_of_its_threads(
+    world: TinyWorld, start_worker: Start, place: str, name: str, error: str
+) -> None:
+    worker = start_worker(program=FAILS.format(place=place, name=name, error=error)).wait_until_ready()
+    (world.artifact_root / "fail").touch()
+    assert worker.process.wait(60) == os.EX_SOFTWARE
+    assert ("illegal memory access" if error == LOST else "of its own") in worker.output()
 
 
 def test_a_worker_that_was_stopped_as_a_whole_or_has_nothing_to_do_does_not_hang(

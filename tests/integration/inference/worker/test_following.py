@@ -10,7 +10,6 @@ from inference.hplm.hplm import WEIGHTS_FILE
 from inference.hplm.plot import VECTORS_FILE
 from inference.hplm.root import LOWER_FILE, UPPER_FILE
 from inference.queueing.messages import InferReply, InferRequest
-from inference.serving import catalogue
 from inference.serving.engine_loop import EngineLoop
 from inference.serving.loop_timing import LoopTiming
 from inference.serving.lower_layers import Chains
@@ -76,7 +75,6 @@ def test_a_revision_that_could_not_be_prepared_is_tried_again(
             raise faults.pop()
         return prepare(*given)
 
-    monkeypatch.setattr(catalogue, "AGAIN_AFTER_S", 0.05)
     monkeypatch.setattr(desk.catalogue.lower_layers, "prepare", fails_once)
     world.publish(revision=5)
     wait_until(lambda: desk.server.step() or "for a moment" in desk.catalogue.last_error)

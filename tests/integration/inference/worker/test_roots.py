@@ -4,10 +4,12 @@ import dataclasses
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from redis import Redis
 
+from inference.decoder.root import WEIGHTS_FILE as DECODER_WEIGHTS_FILE
 from inference.hplm.root import UPPER_FILE
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.transport import RequestQueue
@@ -17,6 +19,7 @@ from tests.integration.inference.worker.asking import LONG_S, assert_right, requ
 from tests.integration.inference.worker.test_serving import code_of
 from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny import tiny_texts
+from tests.unit.tiny_generative import generative_world
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 
 pytestmark = pytest.mark.slow
@@ -68,6 +71,39 @@ def assert_answered(redis: Redis, world: TinyWorld, requests: Sequence[InferRequ
 def rows_of(worker: InferenceWorker) -> int:
     status = worker.status()
     return status.rows if status else 0
+
+
+def test_a_worker_is_ready_with_the_first_of_its_roots_and_names_those_it_lacks(
+    world: TinyWorld, start_worker: Start
+) -> None:
+    writers = generative_world(world.artifact_root)
+    world.publish(revision=2, **writers.manifest_parts())
+    encoder = HeldAway(world.folder("root", world.root_digest) / UPPER_FILE)
+    decoder = HeldAway(writers.folder("root", writers.root) / DECODER_WEIGHTS_FILE)
+    worker = start_worker()
+    wait_until(lambda: worker.told().missing_roots == ("tiny", "writer"), worker)
+    wait_until(lambda: "is loading" in worker.output(), worker)
+    assert (worker.told().state, worker.told().roots) == ("loading", ())
+    decoder.put_back()
+    status = worker.wait_until_ready().told()
+    assert (status.roots, status.missing_roots) == (("writer",), ("tiny",))
+    assert "cannot be read" in status.last_error
+    encoder.put_back()
+    wait_until(lambda: worker.told().missing_roots == (), worker)
+    assert worker.told().roots == ("tiny", "writer")
+    assert worker.told().last_error == ""
+
+
+class HeldAway:
+    """A file that is not there until it is `put_back`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._away = path, path.with_suffix(".away")
+        path.parent.chmod(0o755)
+        path.rename(self._away)
+
+    def put_back(self) -> None:
+        self._away.rename(self._path)
 
 
 def test_two_workers_of_different_roots_answer_each_its_own(

@@ -133,6 +133,11 @@ def test_a_batch_without_memory_frees_it_and_is_tried_again_before_it_is_halved(
     assert max(world.differences(outcomes)) < 1e-4
     assert (device.sizes, device.freed) == (sizes, int(rows < 4))
     executor.pool.check_integrity()
+def test_a_device_that_is_lost_while_a_model_is_loaded_is_no_model_s_fault(world: EngineWorld) -> None:
+    lost = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+    world.replaced[world.tiny.hplms[4].digest] = lost
+    with pytest.raises(DeviceLostError, match="illegal memory access"):
+        world.executor().step([world.row(number, "the river") for number in (4, 5)])
 
 
 @pytest.mark.parametrize(("other", "fillings"), [(1, 0), (0, 1), (1, 1)])

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from inference.engine.rows import ModelIdentity
 from inference.errors import DeviceLostError, HplmError
@@ -248,6 +249,16 @@ def test_a_damaged_adapter_fails_its_requests_alone() -> None:
     world.drain()
     assert error_code(world, "bad") == "corrupt_artifact"
     assert last_reason(world, "good") is FinishReason.LENGTH
+
+
+def test_a_device_that_is_lost_while_an_adapter_is_loaded_is_no_request_s_fault() -> None:
+    world = World()
+    damaged = a_model("globex")
+    world.adapters.damaged.add(damaged.digest)
+    world.adapters.damage = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+    world.add(a_request("bad", model=damaged))
+    with pytest.raises(DeviceLostError, match="illegal memory access"):
+        world.drain()
 
 
 class MistakenRunner(HashRunner):

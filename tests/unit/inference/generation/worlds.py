@@ -136,12 +136,14 @@ class HashRunner:
 
 @dataclass
 class SlotPool:
-    """Adapters in ``slots`` slots. A load ends when a test says so; that of a ``damaged`` one fails."""
+    """Adapters in ``slots`` slots. A load ends when a test says so; that of a ``damaged`` one fails, with
+    ``damage``."""
 
     slots: int = 4
     damaged: set[str] = field(default_factory=set)
     loading: list[str] = field(default_factory=list)
     leases: Counter[str] = field(default_factory=Counter)
+    damage: Exception = field(default_factory=lambda: HplmError("corrupt_artifact", "the adapter is damaged"))
 
     def __post_init__(self) -> None:
         self._loaded: dict[str, None] = {}  # least recently used first
@@ -149,7 +151,7 @@ class SlotPool:
     def acquire(self, model: ModelIdentity) -> AdapterState:
         digest = model.digest
         if digest in self.damaged:
-            raise HplmError("corrupt_artifact", "the adapter is damaged")
+            raise self.damage
         if digest in self._loaded:
             del self._loaded[digest]
             self._loaded[digest] = None

@@ -1,5 +1,8 @@
 """Work that is done beside the loop."""
 
+import gc
+import weakref
+from contextlib import suppress
 from threading import Event
 
 import pytest
@@ -31,6 +34,28 @@ def test_what_went_wrong_is_raised_to_whoever_takes_it_and_the_next_may_begin() 
         ahead.take(wait=True)
     ahead.begin(lambda: 2)
     assert ahead.take(wait=True) == 2
+
+
+class Weights:
+    """What was loaded before there was no memory left."""
+
+
+def test_what_failing_work_had_loaded_is_free_once_it_is_taken() -> None:
+    ahead, loaded = BackgroundTask[None]("test"), list[weakref.ref[Weights]]()
+
+    def work() -> None:
+        weights = Weights()
+        loaded.append(weakref.ref(weights))
+        raise MemoryError
+
+    gc.disable()
+    try:
+        ahead.begin(work)
+        with suppress(MemoryError):
+            ahead.take(wait=True)
+        assert loaded[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_a_loop_hangs_when_it_has_begun_and_made_no_turn_for_long() -> None:

@@ -1,0 +1,196 @@
+"""A root that cannot be loaded is tried again, and a lost device is said: for encoders and decoders."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from inference.decoder.root import DecoderRoot
+from inference.errors import DeviceLostError
+from inference.hplm.encoder import FullLower
+from inference.hplm.root import Root
+from inference.manifest import FILE_NAME, ManifestWatcher
+from inference.serving.catalogue import Catalogue
+from inference.serving.decoders import DecoderCatalogue
+from inference.serving.next_revision import FIRST_RETRY_S, LAST_RETRY_S, NextRevision
+from tests.unit.inference.hplm.test_device_errors import out_of_memory_elsewhere
+from tests.unit.tiny_generative import generative_world
+from tests.unit.tiny_world import TinyWorld, tiny_world
+
+LOST = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
+    """An encoder and a decoder root, published together."""
+    world = tiny_world(tmp_path_factory.mktemp("world"), hplms=2)
+    world.publish(**generative_world(world.artifact_root).manifest_parts())
+    return world
+
+
+class Loads:
+    """``fail_with`` makes the next load of something fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def fail_with(self, error: Exception, loaded: type) -> None:
+        load, errors = loaded.load, [error]  # type: ignore[attr-defined]
+
+        def fails_once(*given: Any, **more: Any) -> Any:
+            if errors:
+                raise errors.pop()
+            return load(*given, **more)
+
+        self._monkeypatch.setattr(loaded, "load", fails_once)
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> Loads:
+    return Loads(monkeypatch)
+
+
+class RetryClock:
+    """Of the retries of all catalogues."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> RetryClock:
+    return RetryClock()
+
+
+Serving = Catalogue | DecoderCatalogue
+
+
+@pytest.fixture(params=[(Catalogue, Root), (DecoderCatalogue, DecoderRoot)], ids=["encoder", "decoder"])
+def kind(request: pytest.FixtureRequest) -> tuple[type[Serving], type]:
+    found: tuple[type[Serving], type] = request.param
+    return found
+
+
+def catalogue_of(kind: type[Serving], world: TinyWorld, clock: RetryClock) -> Serving:
+    watcher = ManifestWatcher(Path(world.artifact_root) / FILE_NAME)
+    made = kind(watcher, device=torch.device("cpu"), dtype=torch.float32, pool_bytes=1 << 24, **OF_KIND[kind])
+    made._next._clock = clock
+    return made
+
+
+OF_KIND: dict[type[Serving], dict[str, Any]] = {Catalogue: {}, DecoderCatalogue: {"cache_bytes": 1 << 20}}
+
+
+def missing(catalogue: Serving) -> list[str]:
+    return [root.name for root in catalogue.missing_roots]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory"), out_of_memory_elsewhere(), OSError("stale handle")],
+)
+def test_a_root_that_could_not_be_loaded_is_named_and_loaded_later(
+    kind: tuple[type[Serving], type], world: TinyWorld, clock: RetryClock, loads: Loads, error: Exception
+) -> None:
+    loads.fail_with(error, kind[1])
+    catalogue = catalogue_of(kind[0], world, clock)
+    catalogue.refresh()
+    assert missing(catalogue) == ["tiny" if kind[0] is Catalogue else "writer"]
+    assert str(error) in catalogue.last_error
+    catalogue.refresh()
+    assert missing(catalogue)  # it is not time yet
+    clock.now += FIRST_RETRY_S
+    catalogue.keep_up()
+    catalogue.refresh()
+    assert not missing(catalogue)
+    assert catalogue.last_error == ""
+
+
+def test_a_device_that_is_lost_while_a_root_is_loaded_is_said(
+    kind: tuple[type[Serving], type], world: TinyWorld, clock: RetryClock, loads: Loads
+) -> None:
+    loads.fail_with(LOST, kind[1])
+    with pytest.raises(DeviceLostError, match="illegal memory access"):
+        catalogue_of(kind[0], world, clock).refresh()
+
+
+def test_roots_are_served_if_their_lower_layers_find_no_memory(
+    world: TinyWorld, clock: RetryClock, loads: Loads
+) -> None:
+    loads.fail_with(torch.OutOfMemoryError("CUDA out of memory"), FullLower)
+    catalogue = catalogue_of(Catalogue, world, clock)
+    assert isinstance(catalogue, Catalogue)
+    catalogue.refresh()
+    [root] = catalogue.executors.values()
+    assert "out of memory" in catalogue.last_error
+    clock.now += FIRST_RETRY_S
+    catalogue.keep_up()
+    catalogue.refresh()
+    assert catalogue.last_error == ""
+    assert [*catalogue.executors.values()] == [root]
+    assert catalogue.lower_layers.lowers.loads == 1
+
+
+@dataclass
+class Loaded:
+    """A revision, as far as it could be loaded."""
+
+    error: str
+
+
+@pytest.fixture
+def watcher(tmp_path: Path) -> ManifestWatcher:
+    parts: dict[str, Any] = {"roots": {}, "lowers": {}, "hplms": {}}
+    (tmp_path / FILE_NAME).write_text(json.dumps({"format": 2, "revision": 1, **parts}))
+    return ManifestWatcher(tmp_path / FILE_NAME)
+
+
+def attempts(watcher: ManifestWatcher, give: Callable[[], Loaded], clock: RetryClock) -> Iterator[float]:
+    """When it was tried, half a second at a time."""
+    begun: list[float] = []
+
+    def prepare() -> Loaded:
+        watcher.current()
+        begun.append(clock.now)
+        return give()
+
+    following = NextRevision("test", watcher, prepare, clock)
+    while True:
+        following.begin()
+        following.take(wait=True)
+        yield from begun
+        begun.clear()
+        clock.now += 0.5
+
+
+def raises() -> Loaded:
+    raise MemoryError("for ever")
+
+
+@pytest.mark.parametrize("give", [raises, lambda: Loaded("no memory")], ids=["at all", "in part"])
+def test_what_cannot_be_loaded_is_tried_again_later_and_later(
+    give: Callable[[], Loaded], watcher: ManifestWatcher, clock: RetryClock
+) -> None:
+    tried = attempts(watcher, give, clock)
+    times = [next(tried) for _ in range(9)]
+    waits = [after - before for before, after in pairwise(times)]
+    assert waits == [FIRST_RETRY_S, 2.0, 4.0, 8.0, 16.0, 32.0, LAST_RETRY_S, LAST_RETRY_S]
+
+
+def test_after_a_success_the_next_failure_is_tried_again_soon(
+    watcher: ManifestWatcher, clock: RetryClock
+) -> None:
+    given = iter(["none", "none", "", "none", "none"])
+    tried = attempts(watcher, lambda: Loaded(next(given)), clock)
+    assert [next(tried) for _ in range(3)] == [0.0, 1.0, 3.0]
+    watcher.invalidate()  # nothing else would be tried
+    again = next(tried)
+    assert next(tried) - again == FIRST_RETRY_S
