@@ -21,10 +21,10 @@ from redis.exceptions import RedisError
 from inference.engine.allocator import keep_freed_memory
 from inference.engine.compute_threads import lower_priority, with_parallel_batches
 from inference.engine.pipeline import Pipeline
-from inference.errors import DeviceLostError, HplmError
+from inference.errors import DeviceLostError, DeviceUnavailableError, HplmError
 from inference.garbage_collector import freeze_loaded_objects
 from inference.generation.counts import GenerationCounts
-from inference.hplm.devices import pick_device, pick_dtype
+from inference.hplm.devices import pick_device, pick_dtype, unused_gpu
 from inference.hplm.int8_scales import check_int8_support
 from inference.hplm.weight_format import WeightFormat
 from inference.logs import LEVELS, STYLES, log_config
@@ -34,7 +34,7 @@ from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.heartbeat import Heartbeat, beat_s
 from inference.queueing.misses import MissCounter
-from inference.queueing.status import DecoderStatus, State, WorkerStatus
+from inference.queueing.status import DecoderStatus, State, WorkerStatus, expect_no_worker
 from inference.serving.catalogue import Catalogue
 from inference.serving.decoders import DecoderCatalogue
 from inference.serving.engine_loop import EngineLoop
@@ -44,6 +44,7 @@ from inference.serving.generation_loop import GenerationLoop
 from inference.serving.memory import device_bytes, host_bytes
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from inference.serving.watchdog import Watchdog
+from inference.visible_gpus import show_one_gpu
 
 log = logging.getLogger("inference.worker")
 
@@ -65,6 +66,7 @@ class Worker:
     def __init__(self, settings: WorkerSettings, exporter: ExporterSettings) -> None:
         """Raises HplmError for a device or number format that this machine does not have."""
         device = pick_device(settings.device)
+        self._unused_gpu = unused_gpu(settings.device)
         if settings.weights is WeightFormat.INT8:
             check_int8_support(device)
         self._settings = settings
@@ -282,7 +284,9 @@ class Worker:
             revision=catalogue.manifest.revision,
             hplms=len(catalogue.manifest.hplms) + len(self._decoders.manifest.generative_hplms),
             last_batch_at=self._loop.last_batch_at,
-            last_error=self._loop.last_error or catalogue.last_error or self._decoders.last_error,
+            last_error=(
+                self._loop.last_error or catalogue.last_error or self._decoders.last_error or self._unused_gpu
+            ),
             batches=counters.batches,
             rows=counters.rows,
             slot_mismatches=counters.slot_mismatches,
@@ -323,14 +327,30 @@ def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:
     return log_config(style, level)
 
 
+def _refuse_requests(settings: WorkerSettings) -> None:
+    """Have requests for this worker's roots refused at once, unless other workers serve them."""
+    manifest = ManifestWatcher(settings.artifact_root / FILE_NAME, roots=settings.roots).current()
+    try:
+        with connect(settings.redis_url, retries=0) as redis:
+            expect_no_worker(redis, [*manifest.roots, *manifest.decoders])
+    except RedisError as error:
+        log.warning("requests wait for a worker up to their deadline: %s", error)
+
+
 def main() -> int:
-    """Run until a signal. Returns the exit status: 0, or 2 for invalid settings. Where the device is lost,
-    the process ends at once with 70."""
+    """Run until a signal. Returns the exit status: 0, 2 for invalid settings, or 69 if the device cannot be
+    used now. Where the device is lost, the process ends at once with 70."""
     stop = threading.Event()
     try:
         dictConfig(log_config_from(os.environ))
         keep_freed_memory()
-        worker = Worker(WorkerSettings.from_env(), ExporterSettings.from_env())
+        settings = WorkerSettings.from_env()
+        show_one_gpu(settings.device)
+        worker = Worker(settings, ExporterSettings.from_env())
+    except DeviceUnavailableError as error:
+        log.critical("%s", error.message)
+        _refuse_requests(settings)
+        return os.EX_UNAVAILABLE
     except (SettingError, HplmError) as error:
         log.error("%s", error)
         return 2
