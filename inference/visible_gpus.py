@@ -8,7 +8,7 @@ from typing import Final
 from inference.errors import HplmError
 
 DEVICE_NAME: Final = re.compile(r"auto|cpu|cuda(?::(?P<gpu>\d+|(?:GPU|MIG)-[\w/-]+))?")
-"""What HMI_DEVICE may be. A GPU is named by its index in `nvidia-smi`, or by its UUID or the beginning of it."""
+"""What HMI_DEVICE may be. A GPU is named by its index in `nvidia-smi`, or by its UUID or its beginning."""
 VISIBLE_GPUS: Final = "CUDA_VISIBLE_DEVICES"
 GPU_ORDER: Final = "CUDA_DEVICE_ORDER"
 DRIVER_FILE = Path("/proc/driver/nvidia/version")

@@ -155,7 +155,7 @@ def roots_served_lately(redis: Redis) -> frozenset[str]:
 
 
 def expect_no_worker(redis: Redis, roots: Collection[str]) -> None:
-    """Let requests for these roots, by digest, wait for no worker that was lost. A worker that serves one says
-    so again with its next beat."""
+    """Let requests for these roots, by digest, wait for no worker that was lost. A worker that serves one
+    says so again with its next beat."""
     if roots:
         redis.zrem(keys.SERVED_ROOTS, *roots)
