@@ -1,7 +1,8 @@
 """Django system checks of the settings (`manage.py check`)."""
 
 import os
-import re
+import shutil
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from hmi_site import env
 from inference.logs import shown_setting
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import ExporterSettings
+from inference.visible_gpus import DEVICE_NAME, has_gpu
 from tenants.base.row_security import policies_missing, role_bypass
 from tenants.base.secrets import mask_secrets
 
-DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 MIN_KEY_LENGTH = 32
 MIN_REDIS_VERSION = 7
 PRIVILEGED_PORTS = 1024
@@ -56,10 +57,31 @@ def check_unknown_variables(**_: Any) -> list[CheckMessage]:
 @register()
 def check_compute(**_: Any) -> list[CheckMessage]:
     """HMI_DEVICE is a known device."""
-    if DEVICES.fullmatch(settings.HMI_DEVICE):
+    if DEVICE_NAME.fullmatch(settings.HMI_DEVICE):
         return []
-    hint = "Use auto, cpu, cuda or cuda:1."
+    hint = "Use auto, cpu, cuda, or the index or UUID of a GPU: cuda:1."
     return [Error(f"HMI_DEVICE is {shown_setting(settings.HMI_DEVICE)}.", hint=hint, id="hmi.E001")]
+
+
+@register()
+def check_compiler(**_: Any) -> list[CheckMessage]:
+    """Triton can compile what starts its kernels on a GPU."""
+    if settings.HMI_DEVICE == "cpu" or not has_gpu():
+        return []
+    compiler = os.environ.get("CC") or "gcc"
+    if (shutil.which(compiler) or shutil.which("clang")) and _python_headers().exists():
+        return []
+    return [
+        CheckWarning(
+            "Triton finds no C compiler or no Python headers, which the LoRAs of decoders need on a GPU.",
+            hint="Debian and Ubuntu: apt-get install gcc python3-dev. Or bring along Triton's cache.",
+            id="hmi.W012",
+        )
+    ]
+
+
+def _python_headers() -> Path:
+    return Path(sysconfig.get_paths()["include"]) / "Python.h"
 
 
 @register()

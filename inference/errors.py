@@ -15,6 +15,14 @@ class HplmError(Exception):
         return f"{self.code}: {self.message}"
 
 
+class DeviceUnavailableError(HplmError):
+    """The device cannot be used now: it is lost, busy, or its driver does not fit. A process that is started
+    later may find it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("internal", message)
+
+
 def reason(error: Exception) -> str:
     """What went wrong. An OSError names the file's whole path on the server: here only the file's name."""
     if not isinstance(error, OSError):

@@ -21,11 +21,11 @@ from redis.exceptions import RedisError
 from inference.engine.allocator import keep_freed_memory
 from inference.engine.compute_threads import lower_priority, with_parallel_batches
 from inference.engine.pipeline import Pipeline
-from inference.errors import HplmError
+from inference.errors import DeviceUnavailableError, HplmError
 from inference.fatal_errors import end_process, end_process_with_any_thread
 from inference.garbage_collector import freeze_loaded_objects
 from inference.generation.counts import GenerationCounts
-from inference.hplm.devices import pick_device, pick_dtype
+from inference.hplm.devices import pick_device, pick_dtype, unused_gpu
 from inference.hplm.int8_scales import check_int8_support
 from inference.hplm.weight_format import WeightFormat
 from inference.logs import LEVELS, STYLES, log_config
@@ -35,7 +35,7 @@ from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.heartbeat import Heartbeat, beat_s
 from inference.queueing.misses import MissCounter
-from inference.queueing.status import DecoderStatus, State, WorkerStatus
+from inference.queueing.status import DecoderStatus, State, WorkerStatus, expect_no_worker
 from inference.serving.catalogue import POOL_SHARE, Catalogue
 from inference.serving.decoders import DecoderCatalogue
 from inference.serving.device_ledger import ledger_of
@@ -46,6 +46,7 @@ from inference.serving.generation_loop import GenerationLoop
 from inference.serving.memory import device_bytes, host_bytes, machine_bytes
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from inference.serving.watchdog import Watchdog
+from inference.visible_gpus import show_one_gpu
 
 log = logging.getLogger("inference.worker")
 
@@ -69,6 +70,7 @@ class Worker:
         device = pick_device(settings.device)
         pool_bytes = settings.pool_bytes or machine_bytes() // POOL_SHARE
         ledger = ledger_of(device, device_bytes=settings.device_bytes, model_bytes=pool_bytes)
+        self._unused_gpu = unused_gpu(settings.device)
         if settings.weights is WeightFormat.INT8:
             check_int8_support(device)
         self._settings = settings
@@ -297,7 +299,7 @@ class Worker:
             revision=catalogue.manifest.revision,
             hplms=len(catalogue.manifest.hplms) + len(self._decoders.manifest.generative_hplms),
             last_batch_at=self._loop.last_batch_at,
-            last_error=self._loop.last_error or self._load_error(),
+            last_error=self._loop.last_error or self._load_error() or self._unused_gpu,
             batches=counters.batches,
             rows=counters.rows,
             slot_mismatches=counters.slot_mismatches,
@@ -338,15 +340,31 @@ def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:
     return log_config(style, level)
 
 
+def _refuse_requests(settings: WorkerSettings) -> None:
+    """Have requests for this worker's roots refused at once, unless other workers serve them."""
+    manifest = ManifestWatcher(settings.artifact_root / FILE_NAME, roots=settings.roots).current()
+    try:
+        with connect(settings.redis_url, retries=0) as redis:
+            expect_no_worker(redis, [*manifest.roots, *manifest.decoders])
+    except RedisError as error:
+        log.warning("requests wait for a worker up to their deadline: %s", error)
+
+
 def main() -> int:
-    """Run until a signal. Returns the exit status: 0, or 2 for invalid settings. If any thread fails, for
-    instance because the device is lost, the process ends at once with 70: what it took in is for the next
-    worker to claim."""
+    """Run until a signal. Returns the exit status: 0, 2 for invalid settings, or 69 if the device cannot be
+    used now. If any thread fails, for instance because the device is lost, the process ends at once with 70:
+    what it took in is for the next worker to claim."""
     stop = threading.Event()
     try:
         dictConfig(log_config_from(os.environ))
         keep_freed_memory()
-        worker = Worker(WorkerSettings.from_env(), ExporterSettings.from_env())
+        settings = WorkerSettings.from_env()
+        show_one_gpu(settings.device)
+        worker = Worker(settings, ExporterSettings.from_env())
+    except DeviceUnavailableError as error:
+        log.critical("%s", error.message)
+        _refuse_requests(settings)
+        return os.EX_UNAVAILABLE
     except (SettingError, HplmError) as error:
         log.error("%s", error)
         return 2

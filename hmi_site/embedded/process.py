@@ -167,6 +167,8 @@ def clean_environment() -> dict[str, str]:
 
 def describe_exit(code: int) -> str:
     """An exit code as text."""
+    if code == os.EX_UNAVAILABLE:
+        return f"ended with exit code {code}, because something that it needs is not available"
     if code >= 0:
         return f"ended with exit code {code}"
     return f"was ended by {signal.Signals(-code).name}"

@@ -13,6 +13,7 @@ import redis
 from django.conf import settings
 from django.db import DatabaseError, OperationalError, connection, connections
 from rich.console import Console
+from rich.markup import escape
 
 from hmi_site.embedded.parent_death import SUPERVISOR_PID, die_with_parent
 from hmi_site.embedded.postgres import PORT, Postgres
@@ -24,6 +25,7 @@ from hmi_site.embedded.runtime_dir import (
     remove_stale_files,
 )
 from hmi_site.embedded.valkey import Valkey
+from hmi_site.health import ready_workers
 from hmi_site.launcher import children, migrations
 from hmi_site.launcher.interrupts import ChildExited, Interrupts, StopRequested, raise_on_signals
 from hmi_site.launcher.lock import HomeLock
@@ -48,7 +50,8 @@ class Stack:
 
     The stages: PostgreSQL; Valkey; the inference worker, Celery workers and beat; the web server. Leaving the
     block stops them in reverse order. If a child exits before all are ready, ChildError has its name and the
-    end of its log. Later exits lead to restarts, however many (see `Supervisor`).
+    end of its log, except the inference worker when it lacks its device: the site says so and starts. Later
+    exits lead to restarts, however many (see `Supervisor`).
     Ctrl-C and SIGTERM leave the block without an error. Use a Stack once, in the main thread.
     """
 
@@ -91,8 +94,8 @@ class Stack:
         missing: set[Path] = set()
         while True:
             self._check_failure()
-            for child in self._children():
-                child.rotate_log()
+            for service in self._services():
+                service.child.rotate_log()
             before, missing = missing, self._missing_sockets()
             for socket in before & missing:
                 raise ChildError(
@@ -114,9 +117,8 @@ class Stack:
 
     def _supervise(self) -> None:
         """Restart children that exit from now on."""
-        services = [service for stage in self._stages for service in stage]
         file = settings.HMI_RUNTIME_DIR / RESTARTS_FILE
-        self._supervisor = Supervisor(services, self.console, file, on_failure=wake_main_thread)
+        self._supervisor = Supervisor(self._services(), self.console, file, on_failure=wake_main_thread)
         self._supervisor.start()
 
     def _start(self) -> None:
@@ -135,10 +137,10 @@ class Stack:
         self._start_postgres()
         self._start_valkey()
         applied = migrations.apply(self.console)
-        self._print_ready("Database", f"{applied} migrations applied" if applied else "up to date")
+        self._print_state("Database", f"{applied} migrations applied" if applied else "up to date")
         manifest_publish()
         self._start_stage(
-            Service(children.inference_worker),
+            Service(children.inference_worker, is_optional=True),
             Service(children.training_worker),
             Service(children.default_worker),
             Service(children.uploads_worker),
@@ -146,13 +148,14 @@ class Stack:
             Service(children.batch_worker),
             Service(children.beat),
         )
+        self._print_worker_errors()
         self._start_web(lock)
         connections.close_all()
 
     def _start_postgres(self) -> None:
         if not settings.HMI_EMBEDDED_POSTGRES:
             _check_external_database()
-            self._print_ready("PostgreSQL", "external (DATABASE_URL)")
+            self._print_state("PostgreSQL", "external (DATABASE_URL)")
             return
         server = Postgres(
             data=settings.HMI_HOME / "postgres",
@@ -170,7 +173,7 @@ class Stack:
     def _start_valkey(self) -> None:
         if not settings.HMI_EMBEDDED_REDIS:
             _check_external_redis()
-            self._print_ready("Redis", "external (REDIS_URL)")
+            self._print_state("Redis", "external (REDIS_URL)")
             return
         server = Valkey(
             data=settings.HMI_HOME / "valkey",
@@ -206,31 +209,59 @@ class Stack:
                 done = self._await_any(waiting, until=started + READY_TIMEOUT_S)
             for service in done:
                 waiting.remove(service)
-                self._print_ready(service.name, f"ready in {time.monotonic() - started:.1f} s")
+                if service.is_up:
+                    self._print_state(service.name, f"ready in {time.monotonic() - started:.1f} s")
+                else:
+                    self._print_state(service.name, "not ready; the others start", mark="[red]✗[/red]")
 
     def _await_any(self, waiting: list[Service], *, until: float) -> list[Service]:
-        while not (done := [service for service in waiting if service.ready()]):
+        """Those that are ready, and those that the supervisor goes on with, which are not up."""
+        done: list[Service] = []
+        while not done:
+            self._check_children()
+            is_late = time.monotonic() > until
             for service in waiting:
-                service.child.check_alive()
-                if time.monotonic() > until:
+                if service.ready():
+                    done.append(service)
+                elif service.can_start_later(is_late=is_late):
+                    service.starting_since = time.monotonic()
+                    done.append(service)
+                elif is_late:
                     raise ChildError(
                         f"{service.name} is not ready after {READY_TIMEOUT_S:.0f} s.\n"
                         f"{service.child.log_tail()}"
                     )
-            time.sleep(POLL_S)
+            if not done:
+                time.sleep(POLL_S)
         return done
 
-    def _children(self) -> list[Child]:
-        return [service.child for stage in self._stages for service in stage]
+    def _services(self) -> list[Service]:
+        return [service for stage in self._stages for service in stage]
 
-    def _print_ready(self, name: str, state: str) -> None:
-        self.console.print(f"  [green]✓[/green] {name[0].upper()}{name[1:]}: {state}", highlight=False)
+    def _exited(self) -> list[Child]:
+        """The children that have exited, except those that can start later."""
+        services = [one for one in self._services() if one.child.exit_code() is not None]
+        return [service.child for service in services if not service.can_start_later()]
+
+    def _check_children(self) -> None:
+        """Raise ChildError if one has exited."""
+        for child in self._exited():
+            child.check_alive()
+
+    def _print_state(self, name: str, state: str, *, mark: str = "[green]✓[/green]") -> None:
+        self.console.print(f"  {mark} {name[0].upper()}{name[1:]}: {state}", highlight=False)
+
+    def _print_worker_errors(self) -> None:
+        """Print what the inference workers report, such as a GPU that they cannot use."""
+        for worker in ready_workers():
+            if worker.last_error:
+                self._print_state(worker.name, escape(worker.last_error), mark="[yellow]![/yellow]")
 
     def _child_exited(self) -> bool:
         """Whether a child has exited that is not restarted."""
         if self._supervisor is not None:
             return self._supervisor.failure is not None
-        return any(child.exit_code() is not None for child in self._children())
+        return bool(self._exited())
 
     def _child_failure(self, error: BaseException) -> Exception | None:
         """The exit of a child, if it caused `error`: a lost connection is noticed before the exit."""
@@ -242,8 +273,7 @@ class Stack:
         while not self._child_exited() and time.monotonic() < deadline:
             time.sleep(POLL_S)
         try:
-            for child in self._children():
-                child.check_alive()
+            self._check_children()
         except ChildError as failure:
             return failure
         return None

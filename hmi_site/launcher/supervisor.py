@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import threading
@@ -25,6 +26,8 @@ READY_TIMEOUT_S = 300.0
 RESTART_DELAY_S = 1.0
 """The delay of the second restart; it doubles with each further one. The first is immediate."""
 MAX_RESTART_DELAY_S = 30.0
+TEMPORARY_EXITS = frozenset({os.EX_UNAVAILABLE, os.EX_SOFTWARE})
+"""Exit codes of a process whose device is not there, or was lost."""
 MAX_EXITS = 5
 EXIT_WINDOW_S = 60.0
 """A process that exits MAX_EXITS times within this time, or is not ready in time, is down until it has run
@@ -32,10 +35,14 @@ for as long."""
 
 
 class Service:
-    """One process of the product, with its current child and recent exits."""
+    """One process of the product, with its current child and recent exits.
 
-    def __init__(self, create_child: CreateChild) -> None:
+    is_optional: the product also starts while this one is not ready in time, or lacks its device.
+    """
+
+    def __init__(self, create_child: CreateChild, *, is_optional: bool = False) -> None:
         self._create_child = create_child
+        self.is_optional = is_optional
         self.child, self.ready = create_child()
         self.exits: list[float] = []
         self.is_down = False
@@ -52,6 +59,10 @@ class Service:
         """Whether it runs and has been ready."""
         return self.restart_at is None and self.starting_since is None
 
+    def can_start_later(self, *, is_late: bool = False) -> bool:
+        """Whether the product starts without it: it is optional, and lacks its device or is late."""
+        return self.is_optional and (is_late or self.child.exit_code() in TEMPORARY_EXITS)
+
     def recreate(self) -> None:
         """Replace the exited child by a new one, which is not started."""
         self.child, self.ready = self._create_child()
@@ -59,7 +70,7 @@ class Service:
 
 class Supervisor:
     """Restarts services that exit: at once, then after 1, 2, 4 and more seconds. It never gives up: the
-    others go on, and whoever asks is told which is down.
+    others go on, and whoever asks is told which is down. One that exits with EX_UNAVAILABLE is down at once.
 
     `start` runs it in a thread. If that fails, it sets `failure` and calls `on_failure`. `stop` ends the
     restarts. Call `join` after all children have exited: the kernel kills the children of a thread that ends.
@@ -126,7 +137,7 @@ class Supervisor:
             if now >= service.restart_at:
                 self._start(service)
         elif (code := service.child.exit_code()) is not None:
-            self._handle_exit(service, describe_exit(code))
+            self._handle_exit(service, describe_exit(code), is_down=code == os.EX_UNAVAILABLE)
         elif service.starting_since is not None:
             if service.ready():
                 self._print(

@@ -1,6 +1,7 @@
 """What each inference worker says about itself, for the health page and for refusing early."""
 
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, Final, Literal, Self, get_args
 
@@ -154,3 +155,10 @@ def roots_served_lately(redis: Redis) -> frozenset[str]:
         keys.SERVED_ROOTS, time.time() - SERVED_LATELY_S, "+inf", byscore=True, withscores=False
     )
     return frozenset(digest.decode() for digest in found)
+
+
+def expect_no_worker(redis: Redis, roots: Collection[str]) -> None:
+    """Let requests for these roots, by digest, wait for no worker that was lost. A worker that serves one
+    says so again with its next beat."""
+    if roots:
+        redis.zrem(keys.SERVED_ROOTS, *roots)

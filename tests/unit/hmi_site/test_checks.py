@@ -1,6 +1,7 @@
 """The system checks: each complaint has a number and a hint."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,10 +48,26 @@ def test_unknown_variables_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert warning.hint
 
 
-@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1"])
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1", "cuda:GPU-8932f937-d72c-4106"])
 def test_known_devices_pass(settings: Settings, device: str) -> None:
     settings.HMI_DEVICE = device
     assert checks.check_compute() == []
+
+
+def test_a_gpu_without_a_compiler_for_triton_is_a_warning(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(checks, "has_gpu", lambda: True)
+    monkeypatch.setattr(checks, "_python_headers", lambda: tmp_path)
+    settings.HMI_DEVICE = "auto"
+    monkeypatch.setenv("CC", sys.executable)
+    assert checks.check_compiler() == []
+    monkeypatch.setattr(checks, "_python_headers", lambda: tmp_path / "Python.h")
+    [warning] = checks.check_compiler()
+    assert warning.id == "hmi.W012"
+    assert warning.hint
+    settings.HMI_DEVICE = "cpu"
+    assert checks.check_compiler() == []
 
 
 def test_debug_pages_are_refused_where_others_can_see_them(settings: Settings) -> None:

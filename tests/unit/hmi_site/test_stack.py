@@ -53,9 +53,9 @@ def python_child(folder: Path, code: str, name: str = "example") -> Child:
     return Child(name=name, command=[sys.executable, "-S", "-c", code], log=folder / f"{name}.log")
 
 
-def service(child: Child, *, ready: bool = True) -> Service:
+def service(child: Child, *, ready: bool = True, is_optional: bool = False) -> Service:
     """The child as what the launcher looks after; it is ready at once, or never."""
-    return Service(lambda: (child, lambda: ready))
+    return Service(lambda: (child, lambda: ready), is_optional=is_optional)
 
 
 def test_a_child_that_dies_while_it_starts_is_named_with_the_end_of_its_log(
@@ -66,6 +66,48 @@ def test_a_child_that_dies_while_it_starts_is_named_with_the_end_of_its_log(
     with pytest.raises(ChildError, match=r"(?s)example ended with exit code 3.*what went wrong"), stack:
         pytest.fail("it cannot have started")
     assert children[1].exit_code() is not None
+
+
+@pytest.mark.parametrize("code", [os.EX_UNAVAILABLE, os.EX_SOFTWARE])
+def test_the_product_starts_while_an_optional_child_has_no_device_and_says_so(
+    make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(supervisor_module, "RESTART_DELAY_S", 0.01)
+    monkeypatch.setattr(supervisor_module, "EXIT_WINDOW_S", 600.0)  # a busy machine starts Python slowly
+    worker = python_child(tmp_path, f"print('no GPU'); raise SystemExit({code})")
+    web = python_child(tmp_path, LASTING, "web")
+
+    def start(stack: Stack) -> None:
+        stack._start_stage(service(worker, ready=False, is_optional=True))
+        stack._start_stage(service(web))
+
+    with make_stack(start):
+        wait_until(lambda: [one.name for one in restarts(tmp_path) if one.is_down] == ["example"])
+        assert web.exit_code() is None
+
+
+@pytest.mark.parametrize(("code", "is_optional"), [(2, True), (os.EX_UNAVAILABLE, False)])
+def test_the_product_does_not_start_with_a_wrong_setting_or_without_what_all_need(
+    make_stack: MakeStack, tmp_path: Path, code: int, is_optional: bool
+) -> None:
+    child = python_child(tmp_path, f"raise SystemExit({code})")
+    stack = make_stack(lambda one: one._start_stage(service(child, ready=False, is_optional=is_optional)))
+    with pytest.raises(ChildError, match=f"example ended with exit code {code}"), stack:
+        pytest.fail("it cannot have started")
+
+
+def test_the_product_starts_while_an_optional_child_is_late(
+    make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_module, "READY_TIMEOUT_S", 0.0)
+    worker = python_child(tmp_path, LASTING)
+    stack = make_stack(lambda one: one._start_stage(service(worker, ready=False, is_optional=True)))
+    with stack:
+        assert worker.exit_code() is None
+        assert not stack._services()[0].is_up
+        other = python_child(tmp_path, LASTING, "other")
+        with pytest.raises(ChildError, match="other is not ready"):
+            stack._start_stage(service(other, ready=False))
 
 
 def test_a_child_that_dies_while_another_is_being_started_leaves_nothing(

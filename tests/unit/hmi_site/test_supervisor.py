@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -123,6 +124,20 @@ def test_one_that_dies_five_times_within_a_minute_is_down_until_it_has_run_for_a
     world.now += EXIT_WINDOW_S + 1
     world.supervisor.check_services()
     assert not world.is_down()
+
+
+def test_one_that_says_that_its_device_is_not_available_is_down_at_once(world: World) -> None:
+    world.code = f"raise SystemExit({os.EX_UNAVAILABLE})"
+    world.kill()
+    world.supervisor.check_services()
+    assert not world.is_down()
+    assert world.service.child.process is not None
+    world.service.child.process.wait()
+    world.supervisor.check_services()
+    assert world.is_down()
+    assert "Example is down; the other processes go on." in world.printed.getvalue()
+    (one,) = recent_restarts(world.folder, datetime.now(UTC))
+    assert one.reason == "ended with exit code 69, because something that it needs is not available"
 
 
 def test_deaths_now_and_then_are_not(world: World) -> None:

@@ -1,8 +1,36 @@
+import os
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 
-from inference.errors import HplmError
-from inference.hplm.devices import pick_device, pick_dtype
+from inference import visible_gpus
+from inference.errors import DeviceUnavailableError, HplmError
+from inference.hplm.devices import pick_device, pick_dtype, unused_gpu
+
+TOO_OLD = "The NVIDIA driver on your system is too old (found version 12040).\nUpdate it."
+
+
+@pytest.fixture
+def broken_cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine with a GPU whose driver is too old for the build of PyTorch."""
+
+    def fail(*_: object) -> Any:
+        raise RuntimeError(TOO_OLD)
+
+    monkeypatch.setattr(visible_gpus, "_visible_at_start", None)
+    for name in (visible_gpus.VISIBLE_GPUS, visible_gpus.GPU_ORDER):
+        monkeypatch.setenv(name, "")  # restored at the end
+    monkeypatch.setattr(visible_gpus, "DEVICE_FOLDER", tmp_path)
+    monkeypatch.setattr(visible_gpus, "DRIVER_FILE", tmp_path / "version")
+    (tmp_path / "nvidia0").touch()
+    (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n")
+    monkeypatch.setattr(torch, "__version__", "2.13.0")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "init", fail)
+    monkeypatch.setattr(torch.cuda, "current_device", fail)
 
 
 def test_auto_takes_a_gpu_when_there_is_one() -> None:
@@ -10,8 +38,9 @@ def test_auto_takes_a_gpu_when_there_is_one() -> None:
     assert pick_device("cpu") == torch.device("cpu")
 
 
-@pytest.mark.parametrize("name", ["", "gpu", "meta", "cuda:99", "cpu:x"])
-def test_a_device_that_cannot_be_had_is_refused_by_name(name: str) -> None:
+@pytest.mark.parametrize("name", ["", "gpu", "meta", "cuda:99", "cpu:x", "cuda:x", "cuda:GPU", "auto:1"])
+def test_a_device_that_cannot_be_had_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(visible_gpus, "_visible_at_start", "0")
     with pytest.raises(HplmError) as caught:
         pick_device(name)
     assert caught.value.code == "invalid_field"
@@ -25,6 +54,56 @@ def test_whoever_picks_a_device_attends_without_cudnn() -> None:
         assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     finally:
         torch.backends.cuda.enable_cudnn_sdp(before)
+def test_a_gpu_that_does_not_work_is_named_with_its_driver_and_the_build_of_pytorch(
+    broken_cuda: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(DeviceUnavailableError) as caught:
+        pick_device("cuda")
+    assert pick_device("auto") == torch.device("cpu")
+    for said in (caught.value.message, caplog.text, unused_gpu("auto")):
+        for fact in ("driver is 550.54.15", "PyTorch 2.13.0 is built for CUDA 13.0", "too old (found version"):
+            assert fact in said
+        assert "Update it" not in said
+
+
+def test_a_gpu_beside_a_build_of_pytorch_for_cpus_is_said(
+    broken_cuda: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(torch.version, "hip", None)
+    assert "is built for CPUs only" in unused_gpu("auto")
+    with pytest.raises(HplmError, match="'cuda' does not exist: PyTorch 2.13.0 is built for CPUs only"):
+        pick_device("cuda")
+
+
+def test_nothing_is_said_of_a_gpu_that_is_not_there_not_wanted_or_hidden(
+    broken_cuda: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert unused_gpu("cpu") == ""
+    monkeypatch.setattr(visible_gpus, "_visible_at_start", "")
+    assert unused_gpu("auto") == ""
+    monkeypatch.setattr(visible_gpus, "_visible_at_start", None)
+    (tmp_path / "nvidia0").unlink()
+    assert unused_gpu("auto") == ""
+
+
+def test_a_named_gpu_is_the_only_one_and_the_first_of_the_process(
+    broken_cuda: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ones = torch.ones
+
+    def seen_by_cuda() -> int:
+        return os.environ["CUDA_VISIBLE_DEVICES"].count(",") + 1
+
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "device_count", seen_by_cuda)
+    monkeypatch.setattr(torch, "ones", lambda *shape, device: ones(*shape))
+    for _ in range(2):  # the second time, too
+        assert pick_device("cuda:3") == torch.device("cuda", 0)
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    with pytest.raises(HplmError, match="after CUDA had started"):
+        pick_device("cuda:3")
 
 
 @pytest.mark.parametrize(
