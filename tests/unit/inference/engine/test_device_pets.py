@@ -102,7 +102,7 @@ def test_a_smaller_budget_is_kept_at_once() -> None:
     assert pets.copies == 6
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.gpu
 def test_an_accelerator_computes_with_its_own_copy() -> None:
     pets = DevicePets(copy_pinned(torch.device("cuda")), FIRST.rows.nbytes)
     [row] = SegmentPets.of([FIRST], [4], pets.row).load(0)

@@ -133,6 +133,8 @@ def test_a_batch_without_memory_frees_it_and_is_tried_again_before_it_is_halved(
     assert max(world.differences(outcomes)) < 1e-4
     assert (device.sizes, device.freed) == (sizes, int(rows < 4))
     executor.pool.check_integrity()
+
+
 def test_a_device_that_is_lost_while_a_model_is_loaded_is_no_model_s_fault(world: EngineWorld) -> None:
     lost = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
     world.replaced[world.tiny.hplms[4].digest] = lost

@@ -1,7 +1,6 @@
 """A step of the generation engine on a GPU: its copies and waits do not grow with models, layers and options,
 and its answers are those of a CPU."""
 
-import os
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -16,15 +15,14 @@ from inference.generation.kv_cache import KvCache
 from inference.generation.requests import SamplingParams
 from inference.generation.runner import DecoderRunner
 from inference.generation.step import Outcome, SampledToken, Step
+from tests.gpus import needs_triton_interpreter
 from tests.pretended_cuda import PretendedCuda, pretended_cuda
 from tests.unit.inference.generation.chunks import chunk
 from tests.unit.inference.generation.decoder_world import random_lora
 from tests.unit.tiny_decoder import tiny_decoder
 
 pytest.importorskip("triton", reason="Triton is not installed")
-pytestmark = pytest.mark.skipif(
-    os.environ.get("TRITON_INTERPRET") != "1", reason="Triton compiles its kernels where there is a GPU"
-)
+pytestmark = needs_triton_interpreter
 MOST_COPIES, MOST_WAITS = 6, 2
 MOST_LAUNCHES, MOST_LAUNCHES_PER_LAYER = 145, 75
 """Of a step with all options and adapters whose sequences attend in five groups. Whoever saves some lowers
