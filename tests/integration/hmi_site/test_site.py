@@ -100,9 +100,14 @@ def test_roots_that_no_worker_could_load_are_named(
     missing: dict[str, str],
     answer: tuple[int, str, str | None],
 ) -> None:
-    roots = {"roots": [*served.values()], "root_digests": [*served]}
-    lacking = {"missing_roots": [*missing.values()], "missing_root_digests": [*missing]}
-    announce_worker(redis_client, state=state, **roots, **lacking)
+    announce_worker(
+        redis_client,
+        state=state,
+        roots=[*served.values()],
+        root_digests=[*served],
+        missing_roots=[*missing.values()],
+        missing_root_digests=[*missing],
+    )
     announce_worker(redis_client, state="draining", name="leaving", root_digests=["b1"])
     if answer[0] == 200:
         announce_worker(redis_client, state="ready", name="other", root_digests=["c1"])

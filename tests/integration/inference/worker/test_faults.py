@@ -226,10 +226,10 @@ told = Path(os.environ["HMI_ARTIFACT_ROOT"]) / "fail"
 place, name = {place}, "{name}"
 before = getattr(place, name)
 
-def fails(*given):
+def fails(*given, **more):
     if told.exists():
         raise {error}
-    return before(*given)
+    return before(*given, **more)
 
 setattr(place, name, fails)
 sys.exit(worker.main())
