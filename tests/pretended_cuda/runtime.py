@@ -128,7 +128,7 @@ def _patches(device: PretendedCuda) -> Iterator[tuple[Any, str, Any]]:
 
     yield threading.Thread, "run", run_on_device
     if importlib.util.find_spec("triton") is not None:
-        from triton.runtime.interpreter import InterpretedFunction  # type: ignore[import-untyped]
+        from triton.runtime.interpreter import InterpretedFunction
 
         yield InterpretedFunction, "run", _interpreted(InterpretedFunction.run)
 

@@ -51,7 +51,7 @@ class SlowApplication:
         await asyncio.Event().wait()
 
 
-async def _nothing(*_: object) -> None:
+async def _nothing(*_: object) -> Any:
     """No message comes or goes."""
 
 

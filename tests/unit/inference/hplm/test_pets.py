@@ -207,11 +207,11 @@ def test_lora_at_an_unknown_place_is_refused() -> None:
         PetSpec(lora=2, lora_places=("query", "head"))
 
 
-class ProductSizes(TorchDispatchMode):
+class ProductSizes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes how many rows the matrix products have that are computed meanwhile."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.rows = set[int]()
 
     def __torch_dispatch__(

@@ -81,12 +81,15 @@ def kind(request: pytest.FixtureRequest) -> tuple[type[Serving], type]:
 
 def catalogue_of(kind: type[Serving], world: TinyWorld, clock: RetryClock) -> Serving:
     watcher = ManifestWatcher(Path(world.artifact_root) / FILE_NAME)
-    made = kind(watcher, device=torch.device("cpu"), dtype=torch.float32, pool_bytes=1 << 24, **OF_KIND[kind])
+    made = kind(watcher, device=torch.device("cpu"), dtype=torch.float32, **OF_KIND[kind])
     made._next._clock = clock
     return made
 
 
-OF_KIND: dict[type[Serving], dict[str, Any]] = {Catalogue: {}, DecoderCatalogue: {"cache_bytes": 1 << 20}}
+OF_KIND: dict[type[Serving], dict[str, Any]] = {
+    Catalogue: {"pool_bytes": 1 << 24},
+    DecoderCatalogue: {"cache_bytes": 1 << 20},
+}
 
 
 def missing(catalogue: Serving) -> list[str]:
