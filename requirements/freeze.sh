@@ -1,5 +1,7 @@
 #!/bin/sh
-# Write constraints.txt from what is installed. The build of torch (CPU or CUDA) is left to the package index.
+# Write constraints.txt from what is installed. The build of torch (CPU or CUDA) is left to the package index. A CUDA
+# build requires its own Triton and CUDA libraries, which the versions of this machine must not contradict.
 set -eu
 cd "$(dirname "$0")"
-../.venv/bin/python -m pip freeze --exclude hmi | sed -E 's/^(torch==[^+]+)\+.*/\1/' | grep -v '^-e ' > constraints.txt
+../.venv/bin/python -m pip freeze --exclude hmi | sed -E 's/^(torch==[^+]+)\+.*/\1/' \
+    | grep -v -E '^(-e |triton==|nvidia-|cuda-)' > constraints.txt

@@ -11,6 +11,7 @@ from redis import Redis
 from inference.hplm.hplm import WEIGHTS_FILE
 from inference.queueing import keys
 from inference.queueing.messages import InferRequest
+from inference.queueing.status import roots_served_lately
 from inference.queueing.transport import RequestQueue
 from inference.serving.environment import SettingError, WorkerSettings
 from tests.integration.inference.queueing.requests import depth, replies_in
@@ -215,6 +216,34 @@ def test_a_worker_that_loses_its_device_ends_itself_and_others_do_its_work(
     assert "illegal memory access" in first.output()
     start_worker().wait_until_ready()
     assert_all_answered_once(redis, world, requests)
+
+
+HAS_A_DEAD_GPU = """
+import sys
+import torch
+from inference.worker import main
+
+def lost(*_):
+    raise RuntimeError("No CUDA GPUs are available")
+
+torch.version.cuda = "13.0"
+torch.cuda.current_device = lost
+sys.exit(main())
+"""
+
+
+def test_requests_are_refused_at_once_while_the_device_of_the_only_worker_is_dead(
+    redis: Redis, redis_url: str, world: TinyWorld, start_worker: Start
+) -> None:
+    first = start_worker().wait_until_ready()
+    first.kill()
+    assert world.root_digest in roots_served_lately(redis)  # so requests wait for the next worker
+    second = InferenceWorker(redis_url, world.artifact_root, program=HAS_A_DEAD_GPU, HMI_DEVICE="cuda")
+    assert second.process.wait(60) == os.EX_UNAVAILABLE
+    for fact in ("No CUDA GPUs are available", "built for CUDA 13.0", "driver is"):
+        assert fact in second.output()
+    assert "Traceback" not in second.output()
+    assert roots_served_lately(redis) == frozenset()
 
 
 def test_a_worker_that_was_stopped_as_a_whole_or_has_nothing_to_do_does_not_hang(
