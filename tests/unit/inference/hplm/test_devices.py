@@ -25,7 +25,9 @@ def broken_cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(visible_gpus, "DEVICE_FOLDER", tmp_path)
     monkeypatch.setattr(visible_gpus, "DRIVER_FILE", tmp_path / "version")
     (tmp_path / "nvidia0").touch()
-    (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n")
+    (tmp_path / "version").write_text(
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n"
+    )
     monkeypatch.setattr(torch, "__version__", "2.13.0")
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -53,7 +55,11 @@ def test_a_gpu_that_does_not_work_is_named_with_its_driver_and_the_build_of_pyto
         pick_device("cuda")
     assert pick_device("auto") == torch.device("cpu")
     for said in (caught.value.message, caplog.text, unused_gpu("auto")):
-        for fact in ("driver is 550.54.15", "PyTorch 2.13.0 is built for CUDA 13.0", "too old (found version"):
+        for fact in (
+            "driver is 550.54.15",
+            "PyTorch 2.13.0 is built for CUDA 13.0",
+            "too old (found version",
+        ):
             assert fact in said
         assert "Update it" not in said
 
