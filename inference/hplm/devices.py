@@ -76,7 +76,7 @@ def _cuda_error() -> str:
     if not _is_built_for_gpus():
         return ""
     try:
-        torch.cuda.init()  # type: ignore[no-untyped-call]
+        torch.cuda.current_device()
     except (RuntimeError, AssertionError) as error:
         return f"{_first_line(error).rstrip('.')}. "
     return ""

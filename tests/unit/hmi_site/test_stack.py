@@ -1,5 +1,6 @@
 """Whatever ends a start or a run, the person at the terminal gets a reason, and nothing stays behind."""
 
+import io
 import os
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from hmi_site.launcher import supervisor as supervisor_module
 from hmi_site.launcher.interrupts import ChildExited, Interrupts, StopRequested, raise_on_signals
 from hmi_site.launcher.stack import Stack
 from hmi_site.launcher.supervisor import Service
+from inference.queueing.status import WorkerStatus
 from tests.processes import wait_until
 from tests.services import kill
 
@@ -108,6 +110,20 @@ def test_the_product_starts_while_an_optional_child_is_late(
         other = python_child(tmp_path, LASTING, "other")
         with pytest.raises(ChildError, match="other is not ready"):
             stack._start_stage(service(other, ready=False))
+
+
+def test_what_the_inference_workers_report_is_printed(
+    make_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = "The CPU is used: this machine has an NVIDIA GPU, but the driver is [550.54]."
+    reports = [WorkerStatus("one", "ready", "cpu", "float32", last_error=problem)]
+    reports.append(WorkerStatus("two", "ready", "cuda:0", "bfloat16"))
+    monkeypatch.setattr(stack_module, "ready_workers", lambda: reports)
+    stack = make_stack(lambda _: None)
+    stack.console = Console(file=io.StringIO(), width=200)
+    with stack.console.capture() as printed:
+        stack._print_worker_errors()
+    assert printed.get().strip() == f"! One: {problem}"
 
 
 def test_a_child_that_dies_while_another_is_being_started_leaves_nothing(

@@ -29,7 +29,6 @@ def broken_cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(torch, "__version__", "2.13.0")
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.cuda, "init", fail)
     monkeypatch.setattr(torch.cuda, "current_device", fail)
 
 
