@@ -16,6 +16,7 @@ from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
 from inference.engine.rows import Answered, ModelIdentity, Row
 from inference.hplm.hplm import Hplm
+from inference.hplm.plot import PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
 from inference.hplm.row_cache import RowCache
@@ -25,9 +26,16 @@ from tests.unit.inference.engine.test_pruning import row as going_on
 from tests.unit.inference.engine.worlds import EngineWorld
 
 MOST_COPIES, MOST_WAITS = 6, 2
-MOST_LAUNCHES = 400
+MOST_LAUNCHES = 420
 """Of ten rows of ten models, three upper layers. Whoever saves some lowers it."""
 CUDA = torch.device("cuda:0")
+
+
+def hot_rows(table: PlotTable) -> RowCache:
+    """All rows of a table on the GPU."""
+    rows = RowCache(table, len(table), CUDA)
+    rows.fill()
+    return rows
 
 
 class Halves:
@@ -42,7 +50,7 @@ class Halves:
                 full,
                 chain.composition.with_context_dtype(dtype).to(CUDA),
                 CUDA,
-                [RowCache(table, len(table), CUDA) for table in chain.tables] if hot else (),
+                [hot_rows(table) for table in chain.tables] if hot else (),
             )
             for name, chain in world.chains.items()
         }
@@ -91,15 +99,22 @@ def pruned(at: int, row: Row) -> Row:
     return replace(row, level=Level.FULL, kept=kept) if at % 2 else row
 
 
+@pytest.mark.parametrize(
+    ("capability", "dtype"), [((9, 0), torch.bfloat16), ((7, 5), torch.float16), ((9, 0), torch.float32)]
+)
 @pytest.mark.parametrize("hot", [False, True])
 @pytest.mark.parametrize("change", [plain, embedded, both_levels, pruned])
 def test_a_batch_copies_and_waits_a_few_times_whatever_is_asked_for(
-    world: EngineWorld, change: Callable[[int, Row], Row], hot: bool
+    world: EngineWorld,
+    change: Callable[[int, Row], Row],
+    hot: bool,
+    capability: tuple[int, int],
+    dtype: torch.dtype,
 ) -> None:
     rows = rows_of(world, 10, change)
     expected = world.executor().step(rows)
-    with pretended_cuda() as cuda:
-        answers = second_batch(executor_on_gpu(world, torch.bfloat16, hot=hot), rows, cuda)
+    with pretended_cuda(capability=capability) as cuda:
+        answers = second_batch(executor_on_gpu(world, dtype, hot=hot), rows, cuda)
     assert len(cuda.copies) <= MOST_COPIES, cuda.copies
     assert len(cuda.waits) <= MOST_WAITS, cuda.waits
     assert len(cuda.launches) <= MOST_LAUNCHES, len(cuda.launches)
