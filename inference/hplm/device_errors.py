@@ -1,8 +1,6 @@
-"""Tells a lost device from other errors of PyTorch."""
+"""Tells a lost device from other errors of PyTorch. Importing it does not load PyTorch."""
 
 from typing import Final
-
-import torch
 
 from inference.errors import DeviceLostError
 
@@ -18,5 +16,7 @@ def raise_if_device_lost(error: BaseException) -> None:
     """
     if isinstance(error, DeviceLostError):
         raise error
+    import torch
+
     if isinstance(error, torch.AcceleratorError) and getattr(error, "error_code", None) != OUT_OF_MEMORY:
         raise DeviceLostError(str(error)) from error

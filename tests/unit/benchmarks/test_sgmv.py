@@ -60,9 +60,7 @@ def test_it_reports_each_popularity_and_number_of_rows(
 ) -> None:
     monkeypatch.setattr(sgmv, "QUICK_ROWS", (1, 6))
     monkeypatch.setattr(sgmv, "QUICK_RANKS", (4, 16))
-    monkeypatch.setattr(
-        sgmv, "measured_roof", lambda on, roof=sgmv.measured_roof: roof(on, side=64, size=2**16)
-    )
+    monkeypatch.setattr(sgmv, "measured_roof", lambda _: sgmv.Roof(flop=1e9, bytes=1e9))
     told = tmp_path / "sgmv.json"
     shape = ["--inputs", "20", "--outputs", "33", "--device", "cpu", "--dtype", "float32"]
     assert sgmv.main(["--quick", "--repeats", "1", *shape, "--json", str(told)]) == 0

@@ -34,20 +34,24 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
 
 
 class Loads:
-    """``fail_with`` makes the next load of something fail."""
+    """``fail_with`` makes the loads of something fail, until `succeed`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
+        self._fails = False
 
     def fail_with(self, error: Exception, loaded: type) -> None:
-        load, errors = loaded.load, [error]  # type: ignore[attr-defined]
+        self._fails, load = True, loaded.load  # type: ignore[attr-defined]
 
-        def fails_once(*given: Any, **more: Any) -> Any:
-            if errors:
-                raise errors.pop()
+        def may_fail(*given: Any, **more: Any) -> Any:
+            if self._fails:
+                raise error
             return load(*given, **more)
 
-        self._monkeypatch.setattr(loaded, "load", fails_once)
+        self._monkeypatch.setattr(loaded, "load", may_fail)
+
+    def succeed(self) -> None:
+        self._fails = False
 
 
 @pytest.fixture
@@ -109,6 +113,7 @@ def test_a_root_that_could_not_be_loaded_is_named_and_loaded_later(
     assert missing(catalogue) == ["tiny" if kind[0] is Catalogue else "writer"]
     assert str(error) in catalogue.last_error
     catalogue.refresh()
+    loads.succeed()
     assert missing(catalogue)  # it is not time yet
     clock.now += FIRST_RETRY_S
     catalogue.keep_up()
@@ -134,6 +139,7 @@ def test_roots_are_served_if_their_lower_layers_find_no_memory(
     catalogue.refresh()
     [root] = catalogue.executors.values()
     assert "out of memory" in catalogue.last_error
+    loads.succeed()
     clock.now += FIRST_RETRY_S
     catalogue.keep_up()
     catalogue.refresh()

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from tests.pretended_cuda import pretended_cuda
 from workers.training.precision import bucket_length, configure_torch, decoder_precision
 
 
@@ -26,9 +27,9 @@ def test_nothing_is_learnt_in_half_precision(precision: str, dtype: torch.dtype)
 def test_decoders_train_on_a_gpu_in_what_they_are_served_in_and_on_a_cpu_in_float32(
     monkeypatch: pytest.MonkeyPatch, device: str, precision: str, expected: str
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert decoder_precision(device, precision) == expected
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with pretended_cuda():
+        assert decoder_precision(device, precision) == expected
 
 
 def test_batches_have_few_lengths_on_a_gpu_and_their_own_on_a_cpu() -> None:
