@@ -71,6 +71,12 @@ def ready_workers() -> list[WorkerStatus]:
     return [worker for worker in _workers() if worker.state == "ready"]
 
 
+def started_workers() -> list[WorkerStatus]:
+    """The inference workers that are ready, or that could load none of their roots and try again. Raises
+    redis.RedisError."""
+    return [worker for worker in _workers() if worker.state == "ready" or worker.missing_roots]
+
+
 def missing_roots() -> list[str]:
     """The names of the roots that an inference worker could not load and no other one serves. Raises
     redis.RedisError."""

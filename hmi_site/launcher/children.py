@@ -15,7 +15,7 @@ from django.conf import settings
 
 from hmi_site.embedded.parent_death import SUPERVISOR_PID
 from hmi_site.embedded.process import Child
-from hmi_site.health import ready_workers
+from hmi_site.health import started_workers
 from hmi_site.launcher.supervisor import Ready
 from hmi_site.launcher.web_server import LISTENER_FD, Port
 from hmi_site.ready_file import READY_FILE
@@ -46,7 +46,7 @@ def inference_worker() -> tuple[Child, Ready]:
         HMI_WEIGHTS=settings.HMI_WEIGHTS,
         OMP_NUM_THREADS=str(usable_cpus()),
     )
-    return child, lambda: _is_worker_ready(name)
+    return child, lambda: _is_worker_started(name)
 
 
 def training_worker() -> tuple[Child, Ready]:
@@ -191,9 +191,10 @@ def _python(name: str, arguments: list[str], **env: str) -> Child:
     )
 
 
-def _is_worker_ready(name: str) -> bool:
+def _is_worker_started(name: str) -> bool:
+    """Whether it serves, or goes on trying to load its roots: starting it anew would not help."""
     try:
-        return any(worker.name == name for worker in ready_workers())
+        return any(worker.name == name for worker in started_workers())
     except redis.RedisError:
         return False
 

@@ -25,7 +25,7 @@ from hmi_site.embedded.runtime_dir import (
     remove_stale_files,
 )
 from hmi_site.embedded.valkey import Valkey
-from hmi_site.health import ready_workers
+from hmi_site.health import started_workers
 from hmi_site.launcher import children, migrations
 from hmi_site.launcher.interrupts import ChildExited, Interrupts, StopRequested, raise_on_signals
 from hmi_site.launcher.lock import HomeLock
@@ -253,7 +253,7 @@ class Stack:
 
     def _print_worker_errors(self) -> None:
         """Print what the inference workers report, such as a GPU that they cannot use."""
-        for worker in ready_workers():
+        for worker in started_workers():
             if worker.last_error:
                 self._print_state(worker.name, escape(worker.last_error), mark="[yellow]![/yellow]")
 

@@ -98,8 +98,8 @@ class Supervisor:
 
     @property
     def all_up(self) -> bool:
-        """Whether no restart is pending."""
-        return all(service.is_up for service in self._services)
+        """Whether no restart is pending of a service that the product cannot do without."""
+        return all(service.is_up or service.is_optional for service in self._services)
 
     def start(self) -> None:
         """Supervise the services until `stop`."""

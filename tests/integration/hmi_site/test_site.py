@@ -113,6 +113,8 @@ def test_roots_that_no_worker_could_load_are_named(
         announce_worker(redis_client, state="ready", name="other", root_digests=["c1"])
     told = client.get("/health/ready")
     assert (told.status_code, told.json()["status"], told.json().get("roots")) == answer
+    started = {worker.name for worker in health.started_workers()}
+    assert started == ({"w", "other"} if answer[0] == 200 else {"w"}), "a restart would not help it"
 
 
 def test_a_process_that_ends_again_and_again_is_named(

@@ -118,7 +118,7 @@ def test_what_the_inference_workers_report_is_printed(
     problem = "The CPU is used: this machine has an NVIDIA GPU, but the driver is [550.54]."
     reports = [WorkerStatus("one", "ready", "cpu", "float32", last_error=problem)]
     reports.append(WorkerStatus("two", "ready", "cuda:0", "bfloat16"))
-    monkeypatch.setattr(stack_module, "ready_workers", lambda: reports)
+    monkeypatch.setattr(stack_module, "started_workers", lambda: reports)
     stack = make_stack(lambda _: None)
     stack.console = Console(file=io.StringIO(), width=200)
     with stack.console.capture() as printed:
