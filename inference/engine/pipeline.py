@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -61,8 +61,9 @@ class Stage(Generic[Result]):
             wait([self._given])
 
     def forget(self) -> None:
-        """Drop what it gave or raised, if it is done; then it can be asked for no more."""
+        """Drop its work, and what that gave or raised, if it is done; then it can be asked for no more."""
         if self._given.done():
+            self._work, self._then = _nothing, lambda _: None  # they hold the layers that the batch needed
             self._given = Future()
             self._given.cancel()
 
@@ -82,6 +83,10 @@ class Stage(Generic[Result]):
         self.seconds = time.perf_counter() - started
         self._given.set_result(Timed(value, self.seconds))
         self._then(value)
+
+
+def _nothing() -> Any:
+    raise CancelledError
 
 
 class Pipeline:

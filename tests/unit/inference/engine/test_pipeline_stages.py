@@ -2,8 +2,10 @@
 
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NoReturn
 
 import pytest
@@ -38,6 +40,17 @@ def test_a_lane_that_works_ahead_begins_before_anybody_asks(pipeline: Pipeline) 
         assert begun.wait(10 if is_ahead else 0) is is_ahead
         stage.result()
         assert begun.is_set()
+
+
+def test_a_stage_that_is_forgotten_holds_nothing_of_its_batch(pipeline: Pipeline) -> None:
+    layers = torch.zeros(3)
+    held = weakref.ref(layers)
+    stage = pipeline.retrieve(1, partial(torch.clone, layers))
+    stage.result()
+    del layers
+    assert held() is not None
+    stage.forget()
+    wait_until(lambda: held() is None)  # a thread may just be done with it
 
 
 def test_layers_come_with_their_hplms_or_one_after_the_other_when_fine(
