@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Final
 
 import torch
@@ -34,6 +35,8 @@ from inference.serving.next_revision import NextRevision
 log = logging.getLogger(__name__)
 
 BLOCK_SIZE: Final = 16
+LedgerNames = tuple[str, str, str]
+"""Of a root's weights and activations, of its keys and values, and of its LoRAs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +44,7 @@ class ServedRoot:
     """A decoder root in memory: its configuration, and the engine that continues prompts with it.
     number_format: what that computes in, as answers name it."""
 
-    digest: str
+    ledger_names: LedgerNames
     config: DecoderRootConfig
     engine: GenerationEngine
     loras: LoraPool
@@ -80,6 +83,7 @@ class DecoderCatalogue:
         self._loading = ThreadPoolExecutor(1, "loras")
         self._now = _Revision(Manifest(artifact_root=watcher.artifact_root), {}, "")
         self._leaving: list[ServedRoot] = []
+        self._loads = count(1)
         self._next = NextRevision("next decoders", watcher, self._prepare)
 
     @property
@@ -119,8 +123,7 @@ class DecoderCatalogue:
         idle = [root for root in self._leaving if root.engine.is_idle]
         self._leaving = [root for root in self._leaving if root not in idle]
         for root in idle:
-            if root.digest not in self._now.roots:
-                self._ledger.release(*_names_in_ledger(root.digest))
+            self._ledger.release(*root.ledger_names)
         return [*self._now.roots.values(), *self._leaving]
 
     def reread(self) -> None:
@@ -174,15 +177,17 @@ class DecoderCatalogue:
     def _load_root(self, manifest: Manifest, digest: str) -> ServedRoot:
         folder = manifest.folder("root", digest)
         verify(folder, manifest.decoders[digest].files, self._checksums.of)
+        # The same root may still be there, with the requests that it has: each load has names of its own.
+        names = _names_in_ledger(f"{digest[:12]} ({next(self._loads)})")
         try:
-            return self._start(digest, DecoderRoot.load(folder))
+            return self._start(names, DecoderRoot.load(folder))
         except BaseException:
-            self._ledger.release(*_names_in_ledger(digest))
+            self._ledger.release(*names)
             raise
 
-    def _start(self, digest: str, root: DecoderRoot) -> ServedRoot:
+    def _start(self, ledger_names: LedgerNames, root: DecoderRoot) -> ServedRoot:
         """The engine of a root, in memory that the ledger grants. Raises HplmError if there is not enough."""
-        weights, key_values, loras_name = _names_in_ledger(digest)
+        weights, key_values, loras_name = ledger_names
         numbers = sum(value.numel() for value in root.weights.values())
         self._ledger.reserve(weights, numbers * self._dtype.itemsize)
         cache_bytes = self._ledger.reserve_share(key_values, self._cache_bytes)
@@ -208,7 +213,7 @@ class DecoderCatalogue:
         log.info("%s: keys and values of %d tokens in %d bytes", root.config.name, tokens, cache.bytes)
         runner = FreeingRunner(DecoderRunner(decoder, cache, loras), self._ledger.give_back)
         engine = GenerationEngine(limits, runner, loras, self._clock, shares)
-        return ServedRoot(digest, root.config, engine, loras, str(decoder.dtype).removeprefix("torch."))
+        return ServedRoot(ledger_names, root.config, engine, loras, str(decoder.dtype).removeprefix("torch."))
 
     def _load_model(self, config: DecoderRootConfig, model: ModelIdentity) -> LoadedModel:
         served = self.manifest.find_generative(model.tenant, model.hplm, model.version)
@@ -230,6 +235,5 @@ class DecoderCatalogue:
         return self._refusals.attempt(model.digest, [folder / name for name in served.files], load)
 
 
-def _names_in_ledger(root: str) -> tuple[str, str, str]:
-    """Of its weights and activations, of its keys and values, and of its LoRAs."""
-    return f"root {root[:12]}", f"keys and values of root {root[:12]}", f"LoRAs of root {root[:12]}"
+def _names_in_ledger(root: str) -> LedgerNames:
+    return f"root {root}", f"keys and values of root {root}", f"LoRAs of root {root}"

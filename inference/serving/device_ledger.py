@@ -174,7 +174,7 @@ def ledger_of(device: torch.device, *, device_bytes: int = 0, model_bytes: int =
         free = int(FREE_SHARE * (total - used))
         return DeviceLedger(min(device_bytes or free, free), device)
     # Rows of tables are as near in the mapped files as they would be in copies.
-    host = max(0, machine_bytes() - model_bytes)
+    host = max(machine_bytes() // 2, machine_bytes() - model_bytes)  # that of models is a limit, often high
     return DeviceLedger(device_bytes or host, device, for_rows=bool(device_bytes))
 
 

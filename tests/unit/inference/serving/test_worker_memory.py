@@ -18,6 +18,7 @@ from inference.serving.decoders import DecoderCatalogue
 from inference.serving.device_ledger import KV_SHARE, DeviceLedger, ledger_of
 from tests.pretended_cuda import pretended_cuda
 from tests.processes import PATIENCE_S
+from tests.unit.inference.generation.decoder_world import a_request
 from tests.unit.tiny_generative import GenerativeWorld, generative_world
 from tests.unit.tiny_world import TinyWorld, tiny_world
 
@@ -63,7 +64,7 @@ def test_encoders_decoders_and_rows_of_tables_share_one_device(
     world.publish(**writers.manifest_parts())
     worker = Worker(world, PLENTY)
     granted = worker.follow()
-    decoder, encoder = f"root {writers.root[:12]}", f"root {world.root_digest[:12]}"
+    decoder, encoder = f"root {writers.root[:12]} (1)", f"root {world.root_digest[:12]}"
     parts = {decoder, f"keys and values of {decoder}", f"LoRAs of {decoder}", "activations of a step"}
     parts |= {encoder, "activations of a batch", "compositions", "lower layers", "rows of tables"}
     assert granted.keys() == parts
@@ -85,6 +86,28 @@ def test_a_root_that_is_served_no_more_gives_its_memory_back(
     granted = worker.follow()
     assert not [part for part in granted if writers.root[:12] in part]
     assert f"root {world.root_digest[:12]}" in granted
+
+
+def test_a_root_that_comes_back_while_it_still_has_requests_is_booked_twice_until_they_end(
+    world: TinyWorld, writers: GenerativeWorld
+) -> None:
+    world.publish(**writers.manifest_parts())
+    worker = Worker(world, PLENTY)
+    worker.follow()
+    leaving = worker.decoders.roots[writers.root]
+    leaving.engine.add(a_request("one", writers.models[0].digest, [1, 2], 2))
+    world.publish(revision=2)
+    worker.follow()
+    world.publish(revision=3, **writers.manifest_parts())
+    both = worker.follow()
+    leaving.engine.cancel("one")
+    leaving.engine.step()
+    worker.decoders.working()
+    after = worker.ledger.granted
+    first, second = f"root {writers.root[:12]} (1)", f"root {writers.root[:12]} (2)"
+    assert both[first] == both[second] == after[second] > 0
+    assert first not in after
+    assert {f"keys and values of {second}", f"LoRAs of {second}"} <= after.keys()
 
 
 def test_a_root_for_which_there_is_no_memory_is_refused_and_books_nothing(
