@@ -10,7 +10,9 @@ from inference.cascade.dispatcher import Coverage, Level
 from inference.cascade.pruning import kept_tokens
 from inference.engine.rows import Row
 from inference.hplm.attention import QueryKey, attention_received
+from inference.hplm.encoder import UpperLayers
 from inference.hplm.heads import read_back
+from inference.hplm.packed_attention import add_layout
 from inference.hplm.sequences import PackedSequences
 from inference.hplm.upload import Upload, Uploaded
 
@@ -42,7 +44,7 @@ def escalated_rows(
 
 
 def upper_tokens(
-    rows: Sequence[Row], sequences: PackedSequences, upload: Upload
+    rows: Sequence[Row], sequences: PackedSequences, upload: Upload, upper: UpperLayers
 ) -> tuple[Uploaded | None, PackedSequences]:
     """Which tokens [M] of those at the cut the upper layers compute (None: all), and how they lie. Their
     indices reach the device with the upload."""
@@ -50,7 +52,7 @@ def upper_tokens(
     if any(row.kept is not None for row in rows):
         kept, sequences = sequences.select([row.kept for row in rows])
         places = upload.add(kept)
-    sequences.add_cumulative(upload)
+    add_layout(sequences, upload, upper.dtype, upper.head_size)
     return places, sequences
 
 

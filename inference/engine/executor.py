@@ -243,7 +243,7 @@ class Executor:
         callback: LayerCallback,
     ) -> BatchOutputs:
         upload = Upload(self.root.upper.device)
-        kept, sequences = upper_tokens(rows, PackedSequences.of(found.texts.ids), upload)
+        kept, sequences = upper_tokens(rows, PackedSequences.of(found.texts.ids), upload, self.root.upper)
         states = finish_lower_states(found, self.root.upper.dtype, upload)
         hidden = states.states if kept is None else states.states.index_select(0, kept.tensor)
         queries_keys = list[QueryKey]() if any(row.words is not None for row in rows) else None

@@ -48,6 +48,11 @@ class Architecture:
             raise HplmError("unsupported_checkpoint", f"config.json: unknown activation {self.activation!r}")
 
     @property
+    def head_size(self) -> int:
+        """The width of an attention head."""
+        return self.hidden // self.heads
+
+    @property
     def max_length(self) -> int:
         """The maximum number of tokens of a text."""
         return self.positions - self.position_offset

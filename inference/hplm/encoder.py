@@ -179,6 +179,7 @@ class UpperLayers(nn.Module):
 
     def __init__(self, architecture: Architecture, count: int) -> None:
         super().__init__()
+        self.head_size = architecture.head_size
         self.layers = build_blocks(architecture, count)
 
     @property

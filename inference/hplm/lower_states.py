@@ -15,6 +15,7 @@ from inference.cascade.dispatcher import Coverage, Level
 from inference.errors import HplmError
 from inference.hplm.compose import PackedLayout, compose_packed, concatenate, source_vectors
 from inference.hplm.encoder import FullLower
+from inference.hplm.packed_attention import add_layout
 from inference.hplm.plot_lookup import (
     COMPUTED,
     NOTHING_FOUND,
@@ -182,7 +183,7 @@ def _full_context(
     full: FullLower, ids: Sequence[Ids], types: Sequence[Ids], upload: Upload
 ) -> Callable[[], Tensor]:
     sequences = PackedSequences.of(ids)
-    sequences.add_cumulative(upload)
+    add_layout(sequences, upload, full.word_embeddings.dtype, full.architecture.head_size)
     packed = [
         upload.add(array) for array in (np.concatenate(ids), np.concatenate(types), sequences.positions)
     ]

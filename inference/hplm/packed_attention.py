@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.hplm.sequences import PackedSequences
+from inference.hplm.upload import Upload
 
 VARLEN_CAPABILITY: Final = (8, 0)
 VARLEN_DTYPES: Final = (torch.float16, torch.bfloat16)
@@ -34,6 +35,16 @@ def packed_attention(
     if has_varlen_kernel(torch.cuda.get_device_capability(query.device), query.dtype, query.shape[-1]):
         return _varlen(query, key, value, sequences, is_causal)
     return padded_attention(query, key, value, sequences, is_causal=is_causal)
+
+
+def add_layout(sequences: PackedSequences, upload: Upload, dtype: torch.dtype, head_size: int) -> None:
+    """Let what `packed_attention` needs to know of the sequences reach a GPU with that upload."""
+    if upload.device.type != "cuda":
+        return
+    if has_varlen_kernel(torch.cuda.get_device_capability(upload.device), dtype, head_size):
+        sequences.add_cumulative(upload)
+    else:
+        sequences.add_padded(upload)
 
 
 def has_varlen_kernel(capability: tuple[int, int], dtype: torch.dtype, head_size: int) -> bool:

@@ -107,30 +107,47 @@ class PackedSequences:
     def padded(self, device: torch.device) -> "PaddedSequences":
         """The sequences padded, for kernels that take one length. Computed once for each device."""
         if device not in self._padded:
-            self._padded[device] = PaddedSequences.of(self, device)
+            self.add_padded(Upload(device))
         return self._padded[device]
+
+    def add_padded(self, upload: Upload) -> None:
+        """Let `padded` reach the device with that upload."""
+        self._padded[upload.device] = PaddedSequences.of(self, upload)
 
     @cached_property
     def _padded(self) -> "dict[torch.device, PaddedSequences]":
         return {}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class PaddedSequences:
-    """Packed sequences of N tokens, padded to P places by repeating the last token of each.
+    """Packed sequences of N tokens, padded to ``size`` places by repeating the last token of each.
 
     A sequence is as long as the next power of two, whatever the others are. groups: the places of the
-    sequences of one padded length, and their number. tokens [P] int64: the token at each place. places [N]
-    int64: the place of each token. is_token [P] bool: false for padding.
+    sequences of one padded length, and their number. index [size + N]: `tokens`, then `places`.
     """
 
     groups: tuple[tuple[slice, int], ...]
-    tokens: Tensor
-    places: Tensor
-    is_token: Tensor
+    size: int
+    index: Uploaded
+
+    @property
+    def tokens(self) -> Tensor:
+        """The token [size] int64 at each place."""
+        return self.index.tensor[: self.size]
+
+    @property
+    def places(self) -> Tensor:
+        """The place [N] int64 of each token."""
+        return self.index.tensor[self.size :]
+
+    @cached_property
+    def is_token(self) -> Tensor:
+        """Whether there is a token at each place [size] bool, not padding."""
+        return self.places.new_zeros(self.size, dtype=torch.bool).index_fill_(0, self.places, True)
 
     @classmethod
-    def of(cls, sequences: PackedSequences, device: torch.device) -> "PaddedSequences":
+    def of(cls, sequences: PackedSequences, upload: Upload) -> "PaddedSequences":
         lengths, starts = np.array(sequences.lengths), sequences.starts
         padded = np.array([_padded_length(length) for length in sequences.lengths])
         groups: list[tuple[slice, int]] = []
@@ -144,10 +161,7 @@ class PaddedSequences:
             places[tokens[-1][is_token]] = end + np.flatnonzero(is_token)
             groups.append((slice(end, end + len(is_token)), len(own)))
             end += len(is_token)
-        on_device = Upload(device).add(np.concatenate([*tokens, places])).tensor
-        token_at, place_of = on_device[:end], on_device[end:]
-        is_token_at = place_of.new_zeros(end, dtype=torch.bool).index_fill_(0, place_of, True)
-        return cls(tuple(groups), token_at, place_of, is_token_at)
+        return cls(tuple(groups), end, upload.add(np.concatenate([*tokens, places])))
 
 
 def _padded_length(length: int) -> int:

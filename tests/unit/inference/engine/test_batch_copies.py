@@ -94,6 +94,10 @@ def both_levels(at: int, row: Row) -> Row:
     return replace(row, level=Level.FULL if at % 3 == 0 else Level.TABLE, embed=at % 2 == 0)
 
 
+def in_full(_: int, row: Row) -> Row:
+    return replace(row, level=Level.FULL)
+
+
 def pruned(at: int, row: Row) -> Row:
     kept = np.arange(len(row.ids)) % 2 == 0
     return replace(row, level=Level.FULL, kept=kept) if at % 2 else row
@@ -129,6 +133,20 @@ def test_copies_do_not_grow_with_models(world: EngineWorld) -> None:
         executor = executor_on_gpu(world, torch.bfloat16)
         for models in (4, 10):
             second_batch(executor, rows_of(world, models, both_levels), cuda)
+            noted.append((len(cuda.copies), len(cuda.waits)))
+    assert noted[0] == noted[1]
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)])
+def test_copies_do_not_grow_with_chains(world: EngineWorld, capability: tuple[int, int]) -> None:
+    rows = rows_of(world, 10, in_full)
+    of_one_chain = [row for row in rows if row.chain == rows[0].chain]
+    assert len({row.chain for row in rows}) > 1
+    noted = []
+    with pretended_cuda(capability=capability) as cuda:
+        executor = executor_on_gpu(world, torch.float16)
+        for batch in (of_one_chain, rows):
+            second_batch(executor, batch, cuda)
             noted.append((len(cuda.copies), len(cuda.waits)))
     assert noted[0] == noted[1]
 
