@@ -4,6 +4,7 @@ import pytest
 
 from inference.hplm.plot import PlotTable
 from inference.hplm.row_cache import REFRESH_INTERVAL
+from inference.serving.device_ledger import ROWS
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.memory import machine_bytes
 from tests.integration.inference.worker.asking import assert_right, request_for
@@ -21,28 +22,34 @@ def bytes_of_rows(world: TinyWorld) -> int:
     return sum(2 * len(table) * table.n * table.hidden for table in tables)
 
 
-def bytes_of_the_rest(redis_url: str, world: TinyWorld) -> int:
-    """What everything but rows of tables takes of the device."""
-    desk = Desk(redis_url, world, lower_bytes=0, device_bytes=PLENTY, name="the rest")
+def bytes_of_weights(redis_url: str, world: TinyWorld) -> int:
+    """The least for everything but rows of tables: of what roots leave, activations take half at most, and
+    the compositions need the other half."""
+    desk = Desk(redis_url, world, lower_bytes=0, device_bytes=PLENTY, name="weights")
     desk.step()
     desk.close()
-    return PLENTY - desk.catalogue.lower_layers.hot.budget_bytes
+    granted = desk.catalogue.ledger.granted
+    fixed = sum(size for name, size in granted.items() if name not in ("activations of a batch", ROWS))
+    return fixed + granted["compositions"]
 
 
-@pytest.mark.parametrize("room", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("room", ["none", "some", "all"])
 def test_answers_do_not_depend_on_how_many_rows_lie_on_the_device(
-    redis_url: str, world: TinyWorld, room: float
+    redis_url: str, world: TinyWorld, room: str
 ) -> None:
-    share = int(room * bytes_of_rows(world))
-    desk = Desk(redis_url, world, lower_bytes=0, device_bytes=bytes_of_the_rest(redis_url, world) + share)
+    weights, rows = bytes_of_weights(redis_url, world), bytes_of_rows(world)
+    device_bytes = {"none": weights, "some": weights + rows // 2, "all": PLENTY}[room]
+    desk = Desk(redis_url, world, lower_bytes=0, device_bytes=device_bytes)
     texts = tiny_texts(3 * REFRESH_INTERVAL, seed=1)
     for at in range(2 * REFRESH_INTERVAL):
         desk.ask(request_for(world.hplms[at % 2], texts[at]))
     requests = [request_for(hplm, *tiny_texts(3, seed=n)) for n, hplm in enumerate(world.hplms)]
     for request, reply in zip(requests, desk.ask(*requests), strict=True):
         assert_right(world, request, reply)
-    held = desk.catalogue.lower_layers.hot.bytes
-    assert 0.8 * share <= held <= share
+    hot = desk.catalogue.lower_layers.hot
+    most = min(hot.budget_bytes, rows)
+    assert 0.8 * most <= hot.bytes <= most
+    assert (most > 0, most == rows) == (room != "none", room == "all")
 
 
 def test_the_pet_pool_takes_a_quarter_of_the_memory_unless_it_is_set(
