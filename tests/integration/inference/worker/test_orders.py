@@ -73,9 +73,10 @@ def test_a_refreshed_worker_tries_again_what_it_could_not_load(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
     restore = alter(world, "root", world.root_digest, UPPER_FILE)
-    worker = start_worker().wait_until_ready()
+    worker = start_worker()
+    wait_until(lambda: (now := worker.status()) is not None and "is damaged" in now.last_error, worker)
     status = worker.told()
-    assert (status.roots, "is damaged" in status.last_error) == ((), True)
+    assert (status.state, status.roots, status.missing_roots) == ("loading", (), ("tiny",))
     restore()
     assert ask(redis, worker.name, REFRESH, within_s=PATIENCE_S) == DONE
     wait_until(lambda: (now := worker.status()) is not None and now.roots == ("tiny",), worker)
