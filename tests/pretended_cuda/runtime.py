@@ -111,6 +111,7 @@ def _patches(device: PretendedCuda) -> Iterator[tuple[Any, str, Any]]:
         "Event": _Event,
     }
     yield from ((torch.cuda, name, value) for name, value in functions.items())
+    yield torch.version, "cuda", "13.0"
     yield Tensor, "to", _to_numbered(Tensor.to)
     yield torch, "tensor", _made_on_host(torch.tensor)
     yield torch, "as_tensor", _made_on_host(torch.as_tensor)
