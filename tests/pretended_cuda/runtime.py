@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.utils import _pytree as pytree
+from torch.utils._device import _device_constructors
 
 from tests.pretended_cuda.device import (
     CUDA,
@@ -32,6 +33,8 @@ def pretended_cuda(
     overwrites = torch.__future__.get_overwrite_module_params_on_conversion()
     with ExitStack() as stack:
         stack.callback(activate(device))
+        # `with torch.device("meta")` keeps the functions that make tensors, and would keep the patched ones.
+        stack.callback(_device_constructors.cache_clear)
         torch.__future__.set_overwrite_module_params_on_conversion(True)
         stack.callback(torch.__future__.set_overwrite_module_params_on_conversion, overwrites)
         for target, name, value in _patches(device):

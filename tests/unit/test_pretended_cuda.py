@@ -48,6 +48,13 @@ def test_tensors_of_both_devices_do_not_mix() -> None:
         np.asarray(torch.ones(2, device="cuda"))
 
 
+def test_tensors_made_on_another_device_afterwards_are_made_there() -> None:
+    with pretended_cuda(), torch.device("meta"):
+        nn.Linear(2, 2)
+    with torch.device("meta"):
+        assert torch.tensor([1]).device.type == "meta"
+
+
 def test_threads_see_it_too() -> None:
     with pretended_cuda() as cuda, ThreadPoolExecutor(1) as pool:
         assert pool.submit(lambda: torch.zeros(2, device="cuda") + 1).result().device.type == "cuda"
