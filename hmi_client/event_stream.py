@@ -6,7 +6,7 @@ LF or CRLF. httpx's ``iter_lines`` also splits at U+2028 and others, which JSON 
 
 import codecs
 import io
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 
 class EventParser:
@@ -42,13 +42,3 @@ def event_data(chunks: Iterable[bytes]) -> Iterator[str]:
     for chunk in chunks:
         yield from parser.feed(chunk)
     yield from parser.feed(b"", final=True)
-
-
-async def event_data_async(chunks: AsyncIterable[bytes]) -> AsyncIterator[str]:
-    """As `event_data`."""
-    parser = EventParser()
-    async for chunk in chunks:
-        for data in parser.feed(chunk):
-            yield data
-    for data in parser.feed(b"", final=True):
-        yield data

@@ -1,6 +1,5 @@
 """Retries of failed requests, with exponential backoff and the server's ``Retry-After``."""
 
-import json
 import random
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +9,6 @@ from http import HTTPStatus
 import httpx
 
 from hmi_client.errors import ConnectionFailed, HmiError, api_error
-from hmi_client.flow import ApiRequest, Flow, FlowRun, Sleep, T, send
 
 SHOULD_RETRY_HEADER = "x-should-retry"
 RETRIED_STATUSES = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE}
@@ -35,47 +33,32 @@ class Retries:
         return min(self.initial_delay_s * 2.0**attempt, self.max_delay_s) * jitter
 
 
-def with_retries(flow: Flow[T], retries: Retries) -> Flow[T]:
-    """The same flow, whose requests are retried and whose failures are typed errors."""
-    run = FlowRun(flow)
-    try:
-        for step in run:
-            if not isinstance(step, ApiRequest):
-                run.response = yield step
-                continue
-            try:
-                run.response = yield from _send_with_retries(step, retries)
-            except HmiError as error:
-                run.error = error
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        message = "The response is not JSON. Does the server's address lead to HMI?"
-        raise ConnectionFailed(message) from None
-    return run.result
+def delay_before_retry(
+    outcome: httpx.Response | httpx.RequestError, retries: Retries, attempt: int, *, idempotent: bool
+) -> float | None:
+    """The seconds until a request is sent again, None after a success.
 
-
-def _send_with_retries(request: ApiRequest, retries: Retries) -> Flow[httpx.Response]:
-    for attempt in range(retries.max_retries + 1):
-        is_last = attempt == retries.max_retries
-        try:
-            response = yield from send(request)
-        except httpx.LocalProtocolError:
-            # Its message quotes headers.
-            raise HmiError("The request is not valid HTTP: check its headers and its files.") from None
-        except httpx.RequestError as error:
-            never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-            if is_last or not (request.idempotent or never_sent):
-                reason = str(error).strip().rstrip(".") or type(error).__name__
-                raise ConnectionFailed(f"The server did not answer: {reason}.") from error
-            yield Sleep(retries.delay_s(attempt))
-            continue
-        if response.is_success:
-            return response
-        asked_delay_s = retry_after(response)
-        delay_s = retries.delay_s(attempt) if asked_delay_s is None else asked_delay_s
-        if is_last or delay_s > retries.max_delay_s or not should_retry(response):
-            raise api_error(response, asked_delay_s)
-        yield Sleep(delay_s)
-    raise AssertionError("the last attempt returns or raises")
+    ``attempt`` counts from 0. Raises the typed error of a failure that is not retried: the last one, one that
+    another attempt does not change, and a broken connection if the request is not ``idempotent`` and may have
+    arrived.
+    """
+    is_last = attempt == retries.max_retries
+    if isinstance(outcome, httpx.LocalProtocolError):
+        # Its message quotes headers.
+        raise HmiError("The request is not valid HTTP: check its headers and its files.") from None
+    if isinstance(outcome, httpx.RequestError):
+        never_sent = isinstance(outcome, httpx.ConnectError | httpx.ConnectTimeout)
+        if is_last or not (idempotent or never_sent):
+            reason = str(outcome).strip().rstrip(".") or type(outcome).__name__
+            raise ConnectionFailed(f"The server did not answer: {reason}.") from outcome
+        return retries.delay_s(attempt)
+    if outcome.is_success:
+        return None
+    asked_delay_s = retry_after(outcome)
+    delay_s = retries.delay_s(attempt) if asked_delay_s is None else asked_delay_s
+    if is_last or delay_s > retries.max_delay_s or not should_retry(outcome):
+        raise api_error(outcome, asked_delay_s)
+    return delay_s
 
 
 def should_retry(response: httpx.Response) -> bool:

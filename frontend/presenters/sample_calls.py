@@ -9,7 +9,6 @@ from django.http import HttpRequest
 
 from frontend.presenters.snippets import KEY_VARIABLE, completion_snippets, snippets_of
 from tenants.accounts.models import Tenant
-from tenants.datasets.models import Task
 from versiontree.tree.selectors.callable_hplms import CallableHplm, InputKind
 
 INPUTS: Final[Mapping[InputKind, str | dict[str, str]]] = {
@@ -29,21 +28,17 @@ class SampleCall:
 
 
 def sample_calls(request: HttpRequest, tenant: Tenant, offer: CallableHplm) -> list[SampleCall]:
-    """The call of a model with curl, with HMI's own client, and with the library that most programs use."""
+    """The call of a model with curl, and with the libraries that most programs use."""
     model = f"{tenant.slug}/{offer.reference}"
     if offer.input_kind.is_generative:
-        snippets, library = (
-            completion_snippets(request.build_absolute_uri("/v1"), offer.task, model),
-            "OpenAI",
-        )
-    else:
-        body = {"model": model, "inputs": [INPUTS[offer.input_kind]]}
-        snippets, library = snippets_of(request.build_absolute_uri("/api/v1/infer"), body), "httpx"
-    client = _with_client(request.build_absolute_uri("/").rstrip("/"), model, offer)
+        snippets = completion_snippets(request.build_absolute_uri("/v1"), offer.task, model)
+        return [SampleCall("curl", snippets.curl), SampleCall("Python (OpenAI)", snippets.python)]
+    inputs = [INPUTS[offer.input_kind]]
+    snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), {"model": model, "inputs": inputs})
     return [
         SampleCall("curl", snippets.curl),
-        SampleCall("Python (hmi_client)", client),
-        SampleCall(f"Python ({library})", snippets.python),
+        SampleCall("Python (hmi_client)", _with_client(request, model, inputs)),
+        SampleCall("Python (httpx)", snippets.python),
     ]
 
 
@@ -52,20 +47,10 @@ def call_with_key(request: HttpRequest, tenant: Tenant, offer: CallableHplm, key
     return f"export {KEY_VARIABLE}={shlex.quote(key)}\n{sample_calls(request, tenant, offer)[0].code}"
 
 
-def _with_client(url: str, model: str, offer: CallableHplm) -> str:
-    method, arguments, result = _method(model, offer)
+def _with_client(request: HttpRequest, model: str, inputs: list[Any]) -> str:
     return (
         "from hmi_client import Client\n\n"
-        f"with Client({url!r}) as client:  # reads {KEY_VARIABLE}\n"
-        f"    answer = client.{method}({', '.join(map(repr, arguments))})\n"
-        f"print(answer.{result})"
+        f"with Client({request.build_absolute_uri('/').rstrip('/')!r}) as client:  # reads {KEY_VARIABLE}\n"
+        f"    answer = client.infer({model!r}, {inputs!r})\n"
+        "print(answer.results[0])"
     )
-
-
-def _method(model: str, offer: CallableHplm) -> tuple[str, list[Any], str]:
-    """The method of the client, its arguments, and where the answer is."""
-    if offer.task == Task.CHAT:
-        return "chat", [model, [{"role": "user", "content": "Hello"}]], "choices[0].message.content"
-    if offer.task == Task.GENERATION:
-        return "complete", [model, "Once upon a time"], "choices[0].text"
-    return "infer", [model, [INPUTS[offer.input_kind]]], "results[0]"

@@ -1,18 +1,18 @@
 """`hmi chat`: talk to a generative model."""
 
 import sys
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
+from hmi_client.cli.completion_stream import CHAT_PATH, CompletionStream
 from hmi_client.cli.exit_codes import print_error
 from hmi_client.cli.output import print_note, write_text
 from hmi_client.cli.profiles import client_of
 from hmi_client.cli.sampling import MaxTokens, Seed, Stop, Temperature, TopP
 from hmi_client.cli.text_input import STDIN, read_text
 from hmi_client.client import Client
-from hmi_client.completions import Message
 from hmi_client.errors import HmiError
 
 PROMPT = "> "
@@ -45,7 +45,7 @@ class ChatSession:
 
     def __init__(self, client: Client, model: str, system: str, sampling: dict[str, Any]) -> None:
         self._client, self._model, self._sampling = client, model, sampling
-        self._opening = [Message("system", system)] if system else []
+        self._opening = [_message("system", system)] if system else []
         self._messages = list(self._opening)
 
     def reset(self) -> None:
@@ -58,16 +58,20 @@ class ChatSession:
         Both are kept for the next message, an answer that Ctrl-C stopped as far as it went. Without an answer
         neither is kept. Raises HmiError and KeyboardInterrupt.
         """
-        messages, written = [*self._messages, Message("user", text)], ""
+        messages, written = [*self._messages, _message("user", text)], ""
+        body = {"model": self._model, "messages": messages, **self._sampling}
         try:
-            with closing(self._client.stream_chat(self._model, messages, **self._sampling)) as deltas:
-                for delta in deltas:
-                    written += delta.text
-                    write_text(delta.text)
+            for piece in CompletionStream(self._client, CHAT_PATH, body):
+                written += piece
+                write_text(piece)
         finally:
             if written:
-                self._messages = [*messages, Message("assistant", written)]
+                self._messages = [*messages, _message("assistant", written)]
                 sys.stdout.write("\n")
+
+
+def _message(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}
 
 
 def _converse(session: ChatSession) -> None:

@@ -1,15 +1,15 @@
 """`hmi generate`: continue a text."""
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from hmi_client.cli.completion_stream import COMPLETIONS_PATH, CompletionStream
 from hmi_client.cli.output import AsJson, print_json, write_text
 from hmi_client.cli.profiles import client_of
 from hmi_client.cli.sampling import MaxTokens, Seed, Stop, Temperature, TopP
 from hmi_client.cli.text_input import STDIN, read_text
-from hmi_client.client import Client
 
 
 def generate(
@@ -30,18 +30,12 @@ def generate(
     text = read_text(STDIN) if prompt == str(STDIN) else prompt
     sampling = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
     with client_of(context) as client:
-        write = _print_json if as_json else _print_text
-        write(client, model, text, {**sampling, "stop": stop or None})
-
-
-def _print_json(client: Client, model: str, prompt: str, sampling: dict[str, Any]) -> None:
-    completion = client.complete(model, prompt, **sampling)
-    (choice,) = completion.choices
-    told = {"text": choice.text, "finish_reason": choice.finish_reason}
-    print_json({**told, "model": completion.model, "usage": completion.usage})
-
-
-def _print_text(client: Client, model: str, prompt: str, sampling: dict[str, Any]) -> None:
-    for delta in client.stream_completion(model, prompt, **sampling):
-        write_text(delta.text)
-    sys.stdout.write("\n")
+        body = {"model": model, "prompt": text, **sampling, "stop": stop or None}
+        completion = CompletionStream(client, COMPLETIONS_PATH, body)
+        if as_json:
+            written = {"text": "".join(completion), "finish_reason": completion.finish_reason}
+            print_json({**written, "model": completion.model, "usage": completion.usage})
+            return
+        for piece in completion:
+            write_text(piece)
+        sys.stdout.write("\n")

@@ -9,10 +9,11 @@ import typer
 from hmi_client.cli.output import AsJson, print_json, print_note, print_table
 from hmi_client.cli.profiles import Profile, client_of, delete_profile, profile_name, save_profile
 from hmi_client.cli.text_input import STDIN, read_lines
-from hmi_client.client import DEFAULT_URL, URL_VARIABLE, Client
+from hmi_client.client import Client
 from hmi_client.credentials import checked_key
 from hmi_client.errors import NotFound, PermissionDenied, unauthenticated
 from hmi_client.responses import Usage
+from hmi_client.server import DEFAULT_URL, URL_VARIABLE
 
 FROM_STDIN = "-"
 

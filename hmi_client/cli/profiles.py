@@ -9,9 +9,10 @@ from typing import cast
 import platformdirs
 import typer
 
-from hmi_client.client import DEFAULT_URL, KEY_VARIABLE, URL_VARIABLE, Client
+from hmi_client.client import Client
 from hmi_client.credentials import checked_key
 from hmi_client.errors import HmiError, unauthenticated
+from hmi_client.server import DEFAULT_URL, KEY_VARIABLE, URL_VARIABLE
 
 DEFAULT_PROFILE = "default"
 PROFILE_VARIABLE = "HMI_PROFILE"

@@ -1,15 +1,17 @@
 """Uploads, datasets and corpora."""
 
 import hashlib
+import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from hmi_client.connection import Connection
 from hmi_client.errors import Conflict, ConnectionFailed, FilesRejected, Unavailable
-from hmi_client.flow import ApiRequest, Flow, Sleep, get, paginate, post, send, url_path
 from hmi_client.responses import Check, Corpus, Dataset, Upload, from_json
+from hmi_client.server import json_of, url_path
 
 CHUNK_BYTES = 8 * 2**20
 CHUNK_CONTENT_TYPE = "application/offset+octet-stream"
@@ -22,137 +24,134 @@ ProgressCallback = Callable[[Path, int, int], None]
 """Called with the file, the uploaded bytes and the total bytes."""
 
 
-def list_datasets() -> Flow[None]:
-    """List the tenant's datasets."""
-    return (yield from paginate(Dataset, "datasets"))
+class FileMethods(Connection):
+    """Uploads, datasets and corpora."""
 
+    def list_datasets(self) -> Iterator[Dataset]:
+        """List the tenant's datasets."""
+        return self._pages(Dataset, "datasets")
 
-def list_corpora() -> Flow[None]:
-    """List the corpora that the tenant can see."""
-    return (yield from paginate(Corpus, "corpora"))
+    def list_corpora(self) -> Iterator[Corpus]:
+        """List the corpora that the tenant can see."""
+        return self._pages(Corpus, "corpora")
 
+    def delete_dataset(self, dataset_id: int) -> None:
+        """Delete a dataset. Conflict while a version was made from it."""
+        self._request("DELETE", url_path("datasets", dataset_id))
 
-def delete_dataset(dataset_id: int) -> Flow[None]:
-    """Delete a dataset. Conflict while a version was made from it."""
-    yield from send(ApiRequest("DELETE", url_path("datasets", dataset_id)))
+    def delete_corpus(self, corpus_id: int) -> None:
+        """Delete a corpus. Conflict while a version was made from it."""
+        self._request("DELETE", url_path("corpora", corpus_id))
 
+    def push_dataset(
+        self,
+        files: Mapping[str, Path],
+        *,
+        task: str,
+        name: str,
+        columns: Mapping[str, str] | None = None,
+        separator: str | None = None,
+        allow_leaks: bool = False,
+        skip_invalid_rows: bool = False,
+        check_only: bool = False,
+        on_progress: ProgressCallback | None = None,
+    ) -> Check:
+        """Upload files and create a dataset. The keys are ``train`` and optionally ``dev`` and ``test``.
 
-def delete_corpus(corpus_id: int) -> Flow[None]:
-    """Delete a corpus. Conflict while a version was made from it."""
-    yield from send(ApiRequest("DELETE", url_path("corpora", corpus_id)))
+        With ``check_only`` the files are checked and not stored. FilesRejected lists the invalid rows, which
+        ``skip_invalid_rows`` leaves out.
+        """
+        options: dict[str, Any] = {"task": task, "allow_leaks": allow_leaks}
+        if skip_invalid_rows:
+            options["skip_invalid_rows"] = True
+        if columns:
+            options["columns"] = dict(columns)
+        if separator is not None:
+            options["separator"] = separator
+        return self._push("dataset", files, name, options, check_only, on_progress)
 
+    def push_corpus(
+        self, file: Path, *, name: str, check_only: bool = False, on_progress: ProgressCallback | None = None
+    ) -> Check:
+        """Upload a text file and create a corpus. With ``check_only`` it is checked and not stored."""
+        return self._push("corpus", {"file": file}, name, {}, check_only, on_progress)
 
-def push_dataset(
-    files: Mapping[str, Path],
-    *,
-    task: str,
-    name: str,
-    columns: Mapping[str, str] | None = None,
-    separator: str | None = None,
-    allow_leaks: bool = False,
-    skip_invalid_rows: bool = False,
-    check_only: bool = False,
-    on_progress: ProgressCallback | None = None,
-) -> Flow[Check]:
-    """Upload files and create a dataset. The keys are ``train`` and optionally ``dev`` and ``test``.
+    def upload_file(
+        self, path: Path, *, on_progress: ProgressCallback | None = None, chunk_bytes: int = CHUNK_BYTES
+    ) -> Upload:
+        """Upload a file in chunks. An unfinished upload of the same content under the same name is
+        resumed."""
+        digest = _sha256(path)
+        size = path.stat().st_size
+        resumed = self._resumable_upload(_fingerprint(path, digest), size)
+        upload_id = resumed.id if resumed else self._create_upload(path, size, digest)
+        offset, stalled = resumed.offset if resumed else 0, 0
+        with path.open("rb") as file:
+            while offset < size:
+                if on_progress:
+                    on_progress(path, offset, size)
+                file.seek(offset)
+                new_offset = self._send_chunk(upload_id, offset, file.read(chunk_bytes))
+                stalled = 0 if new_offset > offset else stalled + 1
+                if stalled == MAX_STALLED_CHUNKS:
+                    raise ConnectionFailed(f"The upload of {path.name} stalled. Push it again to resume.")
+                offset = new_offset
+        if on_progress:
+            on_progress(path, size, size)
+        return self._get(Upload, url_path("uploads", upload_id))
 
-    With ``check_only`` the files are checked and not stored. FilesRejected lists the invalid rows, which
-    ``skip_invalid_rows`` leaves out.
-    """
-    options: dict[str, Any] = {"task": task, "allow_leaks": allow_leaks}
-    if skip_invalid_rows:
-        options["skip_invalid_rows"] = True
-    if columns:
-        options["columns"] = dict(columns)
-    if separator is not None:
-        options["separator"] = separator
-    return (yield from _push("dataset", files, name, options, check_only, on_progress))
+    def _push(
+        self,
+        kind: str,
+        files: Mapping[str, Path],
+        name: str,
+        options: Mapping[str, Any],
+        check_only: bool,
+        on_progress: ProgressCallback | None,
+    ) -> Check:
+        ids = {}
+        for purpose, path in files.items():
+            ids[purpose] = self.upload_file(path, on_progress=on_progress).id
+        body = {"kind": kind, "name": name, "files": ids, "store": not check_only, **options}
+        check = self._post(Check, "checks", body)
+        while check.is_active:
+            time.sleep(POLL_S)
+            check = self._get(Check, url_path("checks", check.id))
+        if check.error is not None:
+            raise FilesRejected(check.error, check.row_errors)
+        return check
 
+    def _resumable_upload(self, fingerprint: str, size: int) -> Upload | None:
+        """An earlier upload of the same file that no dataset, corpus or batch has consumed."""
+        response = self._request("GET", "uploads", params={"limit": 100})
+        uploads = [from_json(Upload, upload) for upload in json_of(response)["results"]]
+        same = (each for each in uploads if (each.fingerprint, each.size_bytes) == (fingerprint, size))
+        return next(same, None)
 
-def push_corpus(
-    file: Path, *, name: str, check_only: bool = False, on_progress: ProgressCallback | None = None
-) -> Flow[Check]:
-    """Upload a text file and create a corpus. With ``check_only`` it is checked and not stored."""
-    return (yield from _push("corpus", {"file": file}, name, {}, check_only, on_progress))
+    def _create_upload(self, path: Path, size: int, digest: str) -> str:
+        metadata = {"filename": path.name, "sha256": digest, "fingerprint": _fingerprint(path, digest)}
+        encoded = {
+            name: b64encode(value.encode(errors="replace")).decode() for name, value in metadata.items()
+        }
+        pairs = ",".join(f"{name} {value}" for name, value in encoded.items())
+        headers = {"Upload-Length": str(size), "Upload-Metadata": pairs, "Idempotency-Key": uuid4().hex}
+        response = self._request("POST", "uploads", headers={**TUS_HEADERS, **headers})
+        return str(response.headers["Location"]).rpartition("/")[2]
 
-
-def upload_file(
-    path: Path, *, on_progress: ProgressCallback | None = None, chunk_bytes: int = CHUNK_BYTES
-) -> Flow[Upload]:
-    """Upload a file in chunks. An unfinished upload of the same content under the same name is resumed."""
-    digest = _sha256(path)
-    size = path.stat().st_size
-    resumed = yield from _resumable_upload(_fingerprint(path, digest), size)
-    upload_id = resumed.id if resumed else (yield from _create_upload(path, size, digest))
-    offset, stalled = resumed.offset if resumed else 0, 0
-    with path.open("rb") as file:
-        while offset < size:
-            if on_progress:
-                on_progress(path, offset, size)
-            file.seek(offset)
-            new_offset = yield from _send_chunk(upload_id, offset, file.read(chunk_bytes))
-            stalled = 0 if new_offset > offset else stalled + 1
-            if stalled == MAX_STALLED_CHUNKS:
-                raise ConnectionFailed(f"The upload of {path.name} stalled. Push it again to resume.")
-            offset = new_offset
-    if on_progress:
-        on_progress(path, size, size)
-    return (yield from get(Upload, url_path("uploads", upload_id)))
-
-
-def _push(
-    kind: str,
-    files: Mapping[str, Path],
-    name: str,
-    options: Mapping[str, Any],
-    check_only: bool,
-    on_progress: ProgressCallback | None,
-) -> Flow[Check]:
-    ids = {}
-    for purpose, path in files.items():
-        ids[purpose] = (yield from upload_file(path, on_progress=on_progress)).id
-    body = {"kind": kind, "name": name, "files": ids, "store": not check_only, **options}
-    check = from_json(Check, (yield from post("checks", body)))
-    while check.is_active:
-        yield Sleep(POLL_S)
-        check = yield from get(Check, url_path("checks", check.id))
-    if check.error is not None:
-        raise FilesRejected(check.error, check.row_errors)
-    return check
+    def _send_chunk(self, upload_id: str, offset: int, chunk: bytes) -> int:
+        """Send a chunk and return the server's new offset, also if the request failed."""
+        path = url_path("uploads", upload_id)
+        headers = {**TUS_HEADERS, "Upload-Offset": str(offset), "Content-Type": CHUNK_CONTENT_TYPE}
+        try:
+            response = self._request("PATCH", path, content=chunk, headers=headers, idempotent=False)
+        except (Conflict, ConnectionFailed, Unavailable):
+            return self._get(Upload, path).offset
+        return int(response.headers["Upload-Offset"])
 
 
 def _fingerprint(path: Path, digest: str) -> str:
     """The identity of an upload: the file's content, and its name, which may say how it is read."""
     return hashlib.sha256(f"{digest} {path.name}".encode(errors="replace")).hexdigest()
-
-
-def _resumable_upload(fingerprint: str, size: int) -> Flow[Upload | None]:
-    """An earlier upload of the same file that no dataset, corpus or batch has consumed."""
-    response = yield from send(ApiRequest("GET", "uploads", {"limit": 100}))
-    uploads = [from_json(Upload, upload) for upload in response.json()["results"]]
-    same = (each for each in uploads if (each.fingerprint, each.size_bytes) == (fingerprint, size))
-    return next(same, None)
-
-
-def _create_upload(path: Path, size: int, digest: str) -> Flow[str]:
-    metadata = {"filename": path.name, "sha256": digest, "fingerprint": _fingerprint(path, digest)}
-    encoded = {name: b64encode(value.encode(errors="replace")).decode() for name, value in metadata.items()}
-    pairs = ",".join(f"{name} {value}" for name, value in encoded.items())
-    headers = {"Upload-Length": str(size), "Upload-Metadata": pairs, "Idempotency-Key": uuid4().hex}
-    response = yield from send(ApiRequest("POST", "uploads", headers={**TUS_HEADERS, **headers}))
-    return str(response.headers["Location"]).rpartition("/")[2]
-
-
-def _send_chunk(upload_id: str, offset: int, chunk: bytes) -> Flow[int]:
-    """Send a chunk and return the server's new offset, also if the request failed."""
-    path = url_path("uploads", upload_id)
-    headers = {**TUS_HEADERS, "Upload-Offset": str(offset), "Content-Type": CHUNK_CONTENT_TYPE}
-    try:
-        request = ApiRequest("PATCH", path, content=chunk, headers=headers, idempotent=False)
-        response = yield from send(request)
-    except (Conflict, ConnectionFailed, Unavailable):
-        return (yield from get(Upload, path)).offset
-    return int(response.headers["Upload-Offset"])
 
 
 def _sha256(path: Path) -> str:

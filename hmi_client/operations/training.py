@@ -1,70 +1,72 @@
 """Training models, and waiting until a version is ready."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hmi_client.errors import JobFailed
-from hmi_client.flow import Flow, Item, Sleep, post, url_path
-from hmi_client.operations.jobs import POLL_S, get_job
-from hmi_client.operations.models import get_version
-from hmi_client.responses import FINISHED_STATES, Job, Version, from_json
+from hmi_client.operations.jobs import POLL_S, JobMethods
+from hmi_client.operations.models import ModelMethods
+from hmi_client.responses import FINISHED_STATES, Job, Version
+from hmi_client.server import url_path
 
 
-def create_model(
-    name: str,
-    *,
-    dataset: int,
-    parent: int | None = None,
-    settings: Mapping[str, Any] | None = None,
-    license: str = "",  # noqa: A002 - the API's name
-    auto_promote: bool = True,
-) -> Flow[Version]:
-    """Start training a new model. The parent is a version of a root or a domain, by default the recommended
-    one."""
-    body = {
-        "name": name,
-        **({} if parent is None else {"parent": parent}),
-        "dataset": dataset,
-        "settings": dict(settings or {}),
-        "license": license,
-        "auto_promote": auto_promote,
-    }
-    return from_json(Version, (yield from post("models", body)))
+class TrainingMethods(JobMethods, ModelMethods):
+    """Training models, and waiting until a version is ready."""
 
+    def create_model(
+        self,
+        name: str,
+        *,
+        dataset: int,
+        parent: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        license: str = "",  # noqa: A002 - the API's name
+        auto_promote: bool = True,
+    ) -> Version:
+        """Start training a new model. The parent is a version of a root or a domain, by default the
+        recommended one."""
+        body = {
+            "name": name,
+            **({} if parent is None else {"parent": parent}),
+            "dataset": dataset,
+            "settings": dict(settings or {}),
+            "license": license,
+            "auto_promote": auto_promote,
+        }
+        return self._post(Version, "models", body)
 
-def update_model(
-    name: str, *, dataset: int, settings: Mapping[str, Any] | None = None, auto_promote: bool = True
-) -> Flow[Version]:
-    """Start training a new version of a model. It inherits the settings that are not given."""
-    body = {"dataset": dataset, "settings": dict(settings or {}), "auto_promote": auto_promote}
-    return from_json(Version, (yield from post(url_path("models", name, "versions"), body)))
+    def update_model(
+        self, name: str, *, dataset: int, settings: Mapping[str, Any] | None = None, auto_promote: bool = True
+    ) -> Version:
+        """Start training a new version of a model. It inherits the settings that are not given."""
+        body = {"dataset": dataset, "settings": dict(settings or {}), "auto_promote": auto_promote}
+        return self._post(Version, url_path("models", name, "versions"), body)
 
+    def watch_version(self, version_id: int, *, poll_s: float = POLL_S) -> Iterator[Job]:
+        """Yield each job of a version whenever it changes, until all are finished."""
+        seen: dict[str, Job] = {}
+        while True:
+            summaries = self.get_version(version_id).jobs
+            for summary in summaries:
+                before = seen.get(summary.id)
+                if before is not None and before.is_finished:
+                    continue
+                job = self.get_job(summary.id)
+                if job != before:
+                    seen[summary.id] = job
+                    yield job
+            if all(summary.state in FINISHED_STATES for summary in summaries):
+                return
+            time.sleep(poll_s)
 
-def watch_version(version_id: int, *, poll_s: float = POLL_S) -> Flow[None]:
-    """Yield each job of a version whenever it changes, until all are finished."""
-    seen: dict[str, Job] = {}
-    while True:
-        summaries = (yield from get_version(version_id)).jobs
-        for summary in summaries:
-            before = seen.get(summary.id)
-            if before is not None and before.is_finished:
-                continue
-            job = yield from get_job(summary.id)
-            if job != before:
-                seen[summary.id] = job
-                yield Item(job)
-        if all(summary.state in FINISHED_STATES for summary in summaries):
-            return
-        yield Sleep(poll_s)
-
-
-def wait_for_version(version_id: int, *, poll_s: float = POLL_S) -> Flow[Version]:
-    """Wait until a version is ready. JobFailed if one of its jobs fails or is canceled."""
-    while True:
-        version = yield from get_version(version_id)
-        for summary in version.jobs:
-            if summary.state in ("failed", "cancelled"):
-                raise JobFailed.of((yield from get_job(summary.id)))
-        if all(summary.state in FINISHED_STATES for summary in version.jobs):
-            return version
-        yield Sleep(poll_s)
+    def wait_for_version(self, version_id: int, *, poll_s: float = POLL_S) -> Version:
+        """Wait until a version is ready. JobFailed if one of its jobs fails or is canceled."""
+        while True:
+            version = self.get_version(version_id)
+            for summary in version.jobs:
+                if summary.state in ("failed", "cancelled"):
+                    raise JobFailed.of(self.get_job(summary.id))
+            if all(summary.state in FINISHED_STATES for summary in version.jobs):
+                return version
+            time.sleep(poll_s)

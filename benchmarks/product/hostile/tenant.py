@@ -12,7 +12,7 @@ from typing import Final, Self
 
 import httpx
 
-from hmi_client import AsyncClient, HmiError
+from hmi_client import AsyncClient, Client, HmiError
 
 LISTS_EVERY: Final = 10
 """Each so many-th request lists the tenant's models: that needs the database, a call to a model may not."""
@@ -86,30 +86,32 @@ class SteadyTenant:
 
     async def _ask(self) -> None:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        async with AsyncClient(
-            self._url, self._key, http=httpx.AsyncClient(limits=limits, trust_env=False)
-        ) as client:
-            begun, number, tasks = time.monotonic(), 0, set[asyncio.Task[None]]()
-            while not self._stopped.is_set():
-                number += 1
-                due = begun + number / self._rate
-                await asyncio.sleep(max(0.0, due - time.monotonic()))
-                phase = self._phase
-                phase.sent += 1
-                task = asyncio.create_task(self._one(client, number, due, phase))
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
-            for task in tasks:
-                task.cancel()
+        http = httpx.AsyncClient(limits=limits, trust_env=False)
+        with Client(self._url, self._key, http=httpx.Client(limits=limits, trust_env=False)) as lister:
+            async with AsyncClient(self._url, self._key, http=http) as client:
+                await self._ask_at_rate(client, lister)
 
-    async def _one(self, client: AsyncClient, number: int, due: float, phase: Phase) -> None:
+    async def _ask_at_rate(self, client: AsyncClient, lister: Client) -> None:
+        begun, number, tasks = time.monotonic(), 0, set[asyncio.Task[None]]()
+        while not self._stopped.is_set():
+            number += 1
+            due = begun + number / self._rate
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            phase = self._phase
+            phase.sent += 1
+            task = asyncio.create_task(self._one(client, lister, number, due, phase))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        for task in tasks:
+            task.cancel()
+
+    async def _one(self, client: AsyncClient, lister: Client, number: int, due: float, phase: Phase) -> None:
         asked, failure = "infer" if number % LISTS_EVERY else "list", ""
         try:
             if asked == "infer":
                 await client.infer(self._model, [self._texts[number % len(self._texts)]])
             else:
-                async for _ in client.list_models():
-                    pass
+                await asyncio.to_thread(lambda: list(lister.list_models()))
         except (HmiError, httpx.HTTPError) as error:
             failure = f"{asked}: {type(error).__name__}: {error}"[:200]
         phase.samples.append(Sample(asked, time.monotonic() - due, failure))

@@ -24,7 +24,7 @@ from hmi_client.errors import (
     TimedOut,
     Unavailable,
 )
-from hmi_client.responses import Answer, AnsweredBy, Model
+from hmi_client.responses import Answer, AnsweredBy
 from hmi_client.retries import retry_after
 from tests.integration.hmi_client.scripted import Reply, Script, refusal, scripted
 
@@ -164,12 +164,9 @@ def page(names: list[str], following: str | None) -> Reply:
 def test_a_list_is_read_page_by_page_however_the_next_one_is_marked(script: Script) -> None:
     pages = [page(["a", "b"], f"{script.url}/api/v1/models?cursor=b%2B1&limit=2"), page(["c"], None)]
 
-    async def collect() -> list[Model]:
-        async with AsyncClient(script.url, "secret") as client:
-            return [model async for model in client.list_models()]
-
     script.replies = list(pages)
-    assert [model.name for model in asyncio.run(collect())] == ["a", "b", "c"]
+    with Client(script.url, "secret") as client:
+        assert [model.name for model in client.list_models()] == ["a", "b", "c"]
     assert [asked.path for asked in script.asked] == ["/api/v1/models", "/api/v1/models?cursor=b%2B1&limit=2"]
     script.replies = list(pages)
     with Client(script.url, "secret") as client:

@@ -1,13 +1,11 @@
 """From a file to answers with the command alone, while real workers train and serve."""
 
-import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
-from hmi_client import AsyncClient
-from hmi_client.responses import Job, Version
+from hmi_client import Client
 from tests.integration.hmi_client.conftest import Hmi, Product
 from tests.integration.jobs.world import SMALL_FINE_TUNE, mood_rows
 from tests.unit.tenants.files import jsonl
@@ -41,18 +39,18 @@ def test_data_is_pushed_a_model_trained_asked_updated_and_rolled_back(
     ran = hmi("infer", "mood", "--batch-size", "2", stdin="one good\n\ntwo bad\nthree good\n")
     assert (ran.code, ran.out.count("acme/mood:1")) == (0, 2), ran.err
 
-    asyncio.run(updated(product, version["config"]["dataset"]["id"]))
+    updated(product, version["config"]["dataset"]["id"])
     assert "now version 1" in hmi("models", "rollback", "mood").err
     assert hmi("infer", "mood", "good", "--json").out.count('"version": 1') == 1
 
 
-async def updated(product: Product, dataset: int) -> None:
-    """Train a second version without blocking."""
-    async with AsyncClient(product.url, product.key) as client:
-        version: Version = await client.update_model("mood", dataset=dataset)
-        seen: list[Job] = [job async for job in client.watch_version(version.id, poll_s=0.1)]
+def updated(product: Product, dataset: int) -> None:
+    """Train a second version with the Python client."""
+    with Client(product.url, product.key) as client:
+        version = client.update_model("mood", dataset=dataset)
+        seen = list(client.watch_version(version.id, poll_s=0.1))
         assert {job.kind for job in seen if job.state == "succeeded"} == {"fine_tune", "evaluate"}
-        assert (await client.wait_for_version(version.id)).state == "ready"
-        answer = await client.infer("mood", ["good"], explain=True)
+        assert client.wait_for_version(version.id).state == "ready"
+        answer = client.infer("mood", ["good"], explain=True)
         assert answer.model.version == 2
         assert answer.results[0]["tokens"]

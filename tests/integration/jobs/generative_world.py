@@ -27,11 +27,13 @@ WRITERS_LORA = 1
 def ready_writer(home: TenantFixture, scratch: Path) -> Version:
     """The model `writer` of the tenant, below the root `smol`: random, but real."""
     source = tiny_decoder_folder(scratch / "decoder")
-    decoder = root_register(name="smol", kind=RootKind.DECODER, source=str(source), actor=None)
     root = DecoderRoot.from_checkpoint(open_decoder_checkpoint(source))
     root.save(scratch / "decoder-root")
-    (convert,) = jobs_in_order(decoder)
-    finish(convert, {"root": scratch / "decoder-root"})
+    # Within the transaction: a worker that is running is told of a job at its end, when the job is finished.
+    with transaction.atomic():
+        decoder = root_register(name="smol", kind=RootKind.DECODER, source=str(source), actor=None)
+        (convert,) = jobs_in_order(decoder)
+        finish(convert, {"root": scratch / "decoder-root"})
     decoder.refresh_from_db()
     model = GenerativeHplm("generation", random_lora(root.decoder(), WRITERS_LORA))
     model.save(scratch / "writer", root.config.architecture)

@@ -1,6 +1,5 @@
 """The product's own client and command with generative models, against a web server."""
 
-import asyncio
 import json
 from contextlib import closing
 from pathlib import Path
@@ -8,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hmi_client import AsyncClient, Client
+from hmi_client import Client
+from hmi_client.cli.completion_stream import COMPLETIONS_PATH
+from hmi_client.event_stream import event_data
 from tests.integration.hmi_client.conftest import Hmi
 from tests.integration.hmi_client.conftest import config as config
 from tests.integration.hmi_client.conftest import hmi as hmi
-from tests.integration.hmi_client.documented import blocks
 from tests.integration.hmi_client.terminal import hmi_in_terminal
-from tests.integration.inference.generation.conftest import QUESTION, Served, tokens_of
+from tests.integration.inference.generation.conftest import Served, tokens_of
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
 from tests.integration.inference.web_server import WebServer
 from tests.processes import wait_until
@@ -43,21 +43,12 @@ def test_closing_a_stream_cancels_the_request(
     server: WebServer, served: Served, worker: ScriptedWorker
 ) -> None:
     worker.says(*tokens_of("a long story"), hold_after=3)
+    body = {"model": "acme/writer", "prompt": "Once", "max_tokens": 20, "stream": True}
     with (
         Client(server.url, served.key) as client,
-        closing(client.stream_chat("acme/writer", QUESTION)) as deltas,
+        closing(client.stream(COMPLETIONS_PATH, json=body)) as response,
     ):
-        assert next(deltas).text == "a"
-    wait_until(lambda: len(worker.cancelled) == 1)
-
-    async def leave() -> None:
-        async with AsyncClient(server.url, served.key) as client:
-            stream = client.stream_completion("acme/writer", "Once")
-            assert (await anext(stream)).text == "a"
-            await stream.aclose()
-
-    worker.says(*tokens_of("a long story"), hold_after=3)
-    asyncio.run(leave())
+        assert json.loads(next(event_data(response.iter_bytes())))["choices"][0]["text"] == "a"
     wait_until(lambda: len(worker.cancelled) == 1)
 
 
@@ -131,13 +122,3 @@ def test_a_session_remembers_forgets_outlives_ctrl_c_and_ends_with_ctrl_d(
         assert asked(worker) == "[user]D\n[assistant]"
         terminal.end_input(PROMPT)
         assert terminal.end() == 0
-
-
-def test_the_example_of_the_page_prints_what_is_written(
-    server: WebServer, served: Served, worker: ScriptedWorker, capsys: pytest.CaptureFixture[str]
-) -> None:
-    worker.says(*tokens_of("A list"), EOS)
-    (example,) = blocks("docs/client.md", "python")
-    with Client(server.url, served.key) as client:
-        exec(example, {"client": client})  # noqa: S102 - it is the example of the page
-    assert capsys.readouterr().out == "A list"
