@@ -15,7 +15,8 @@ from frontend.presenters.charts import daily_columns
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.audit.models import AuditEvent
 from tenants.audit.services import audit_record
-from tenants.usage.models import Quota, UsageDay
+from tenants.usage.models import Quota, UsageDay, UsageSum
+from tenants.usage.services.usage import usage_sums_rebuild
 from tests.e2e.world import World
 
 
@@ -45,12 +46,14 @@ def use(
         generated_tokens=generated,
         busy_ms=50.0 * requests,
     )
+    usage_sums_rebuild(tenant=world.tenant)
 
 
 @pytest.fixture
 def used(world: World) -> str:
     """Usage of three months by two models and a key, whose prefix this is; that of the world itself goes."""
     UsageDay.unscoped.all().delete()
+    UsageSum.unscoped.all().delete()
     key, _ = api_key_create(tenant=world.tenant, name="Help desk", scopes=["infer"], created_by=world.owner)
     use(world, today(), failed=4)
     use(world, today(), key=key.prefix, requests=30, generated=70)

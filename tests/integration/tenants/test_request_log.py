@@ -46,20 +46,6 @@ def logged(world: World) -> None:
     request_record(entry(world.other, "theirs"))
 
 
-def test_entries_of_all_tenants_are_written_in_one_statement(
-    world: World, django_assert_num_queries: DjangoAssertNumQueries
-) -> None:
-    buffer = UsageBuffer()
-    with django_assert_num_queries(0):
-        for number in range(20):
-            buffer.add_request(entry((world.tenant, world.other)[number % 2], f"r{number}"), 100)
-    with django_assert_num_queries(1):
-        buffer.flush()
-    assert names(world.tenant) == [f"r{number}" for number in range(18, -1, -2)]
-    with django_assert_num_queries(0):
-        buffer.flush()
-
-
 def test_an_entry_is_read_as_it_was_written(world: World) -> None:
     details = {"levels": {"table": 2}, "timings_ms": {"total": 3.5}}
     given = entry(
@@ -83,18 +69,26 @@ def test_an_entry_is_read_as_it_was_written(world: World) -> None:
     }
 
 
-def test_what_does_not_fit_is_counted_by_the_hour(world: World) -> None:
+def test_requests_beyond_the_rate_of_their_tenant_are_counted_by_the_hour(
+    world: World, settings: Settings
+) -> None:
+    settings.HMI_REQUEST_LOG_RATE = 2
     buffer = UsageBuffer()
-    for minute, code in ((1, ""), (2, ""), (3, "rate_limited"), (70, "rate_limited"), (71, "")):
+    codes = ("", "rate_limited", "rate_limited", "internal", "")
+    for minutes, code in zip((1, 2, 3, 4, 70), codes, strict=True):
         buffer.add_request(
-            entry(world.tenant, f"m{minute}", error_code=code, at=NOON + timedelta(minutes=minute)), 2
+            entry(world.tenant, f"m{minutes}", error_code=code, at=NOON + timedelta(minutes=minutes))
         )
+    buffer.add_request(entry(world.other, "theirs"))
     for _ in range(2):
         buffer.flush()
-    assert names(world.tenant) == ["m70", "m3"]
-    assert omitted_requests(world.tenant) == (3, 0, 0)
+    buffer.add_request(entry(world.tenant, "next interval"))
+    buffer.flush()
+    assert names(world.tenant) == ["next interval", "m2", "m1"]
+    assert names(world.other) == ["theirs"]
+    assert omitted_requests(world.tenant) == (3, 1, 1)
     assert omitted_requests(world.tenant, since=NOON + timedelta(minutes=65)) == (1, 0, 0)
-    assert omitted_requests(world.tenant, until=NOON + timedelta(minutes=60)) == (2, 0, 0)
+    assert omitted_requests(world.tenant, until=NOON + timedelta(minutes=60)) == (2, 1, 1)
     assert omitted_requests(world.other) == (0, 0, 0)
 
 
