@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+from django.apps import apps
 from django.db import connection, models
 
 from tenants.base.scope import platform_scope
@@ -41,7 +42,7 @@ def counts_add(
     columns = (*keys, *counts)
     statement = _UPSERT.format(
         table=model._meta.db_table,
-        tenants=model._meta.get_field("tenant").related_model._meta.db_table,
+        tenants=apps.get_model("accounts", "Tenant")._meta.db_table,
         keys=", ".join(keys),
         counts=", ".join(counts),
         grouped=", ".join(_NAME.format(column=key) if key in names else f"new.{key}" for key in keys),
