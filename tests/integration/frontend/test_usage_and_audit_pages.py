@@ -130,16 +130,6 @@ def test_what_is_summed_up_has_no_bar_beside_those_that_have(owner: Client, worl
         assert page.count('aria-label="model-') == len(re.findall(r"<span>model-\d+</span><progress", page))
 
 
-def test_the_table_shows_days_hplms_or_keys(owner: Client, used: str) -> None:
-    assert "40 4 10.0% 0 80 360 290 prompt, 70 generated 2.0 s" in text(owner, "usage/?by=model")
-    assert (
-        f"Help desk {used}… 60 texts, 270 tokens, 1.5 s 30 0 0.0% 0 60 270 200 prompt, 70 generated"
-        in text(owner, "usage/?by=key")
-    )
-    day = text(owner, "usage/?by=day")
-    assert f"{today().day} {today():%b %Y} {today():%A} 80 texts, 360 tokens, 2.0 s 40 4" in day
-
-
 @pytest.mark.parametrize(
     ("query", "said"),
     [

@@ -116,10 +116,15 @@ def test_usage_of_an_interval_costs_the_same_queries_whatever_its_size(
 
 def test_a_scheduled_flush_writes_in_a_thread(committed: World) -> None:
     buffer, day = UsageBuffer(), date(2026, 1, 1)
-    for times, total in ((1, 1), (3, 4)):
-        buffer.add(committed.tenant.pk, day, "mood", UsageCount(times, 1, 1, 0))
+
+    def count(requests: int) -> None:
+        buffer.add(committed.tenant.pk, day, "mood", UsageCount(requests, 1, 1, 0))
         buffer.flush_after(0.05)
-        wait_until(lambda total=total: [row["requests"] for row in counted(committed)] == [total])
+
+    count(1)
+    wait_until(lambda: [row["requests"] for row in counted(committed)] == [1])
+    count(3)
+    wait_until(lambda: [row["requests"] for row in counted(committed)] == [4])
 
 
 def test_usage_that_could_not_be_written_is_written_once_the_database_is_back(
