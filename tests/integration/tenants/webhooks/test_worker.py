@@ -19,7 +19,7 @@ from tests.services import running
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
-def test_an_event_outlives_the_kill_of_the_worker_that_has_just_sent_it(
+def test_an_event_survives_the_kill_of_the_worker_that_has_just_sent_it(
     receiver: Receiver, service_env: dict[str, str], settings: Settings, tmp_path: Path, redis_url: str
 ) -> None:
     settings.HMI_LOG_ROOT = tmp_path
