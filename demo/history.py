@@ -10,7 +10,9 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils import timezone
 
+from tenants.accounts.models import Tenant
 from tenants.usage.models import LoggedRequest, RequestApi, UsageDay
+from tenants.usage.services.usage import usage_sums_rebuild
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import Version
 
@@ -36,6 +38,9 @@ def usage_create(*, versions: Sequence[Version], count: int) -> None:
     rows = islice(_days(versions, draw), count)
     while chunk := list(islice(rows, BATCH_SIZE)):
         UsageDay.unscoped.bulk_create(chunk, ignore_conflicts=True)
+    tenants = {version.hplm.tenant_id for version in versions if version.hplm is not None}
+    for tenant in Tenant.objects.filter(pk__in=tenants):
+        usage_sums_rebuild(tenant=tenant)
 
 
 def requests_create(*, versions: Sequence[Version], count: int) -> None:

@@ -54,7 +54,7 @@ HMI_MODEL_CACHE_S = 1.0
 HMI_USAGE_INTERVAL_S = 1.0
 # For how many days single infer requests are logged (0: not at all), and how many a second each process logs.
 HMI_REQUEST_LOG_DAYS = env.integer("HMI_REQUEST_LOG_DAYS", 7, minimum=0, maximum=3650)
-HMI_REQUEST_LOG_RATE = env.integer("HMI_REQUEST_LOG_RATE", 50, minimum=1, maximum=10_000)
+HMI_REQUEST_LOG_RATE = env.integer("HMI_REQUEST_LOG_RATE", 10, minimum=1, maximum=10_000)
 MAX_RATE = 2_000_000_000  # what the database columns hold
 # Requests and tokens a minute for tenants whose quota sets no rate. 0: no limit.
 HMI_RATE_REQUESTS = env.integer("HMI_RATE_REQUESTS", 60_000, minimum=0, maximum=MAX_RATE)

@@ -38,8 +38,6 @@ MENU: Final = (
             "webhooks.WebhookDelivery",
             "transfer.Takeout",
             "usage.UsageDay",
-            "usage.UsageSum",
-            "usage.UsageMonth",
             "usage.LoggedRequest",
             "usage.OmittedRequests",
         ),

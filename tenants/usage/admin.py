@@ -4,14 +4,7 @@ from django.contrib import admin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.base.admin.base import ReadOnlyAdmin, format_timestamp
-from tenants.usage.models import (
-    AnswerDay,
-    LoggedRequest,
-    OmittedRequests,
-    UsageDay,
-    UsageMonth,
-    UsageSum,
-)
+from tenants.usage.models import AnswerDay, LoggedRequest, OmittedRequests, UsageDay
 
 
 @admin.register(UsageDay)
@@ -49,52 +42,6 @@ class AnswerDayAdmin(ReadOnlyAdmin):
     search_fields = ("tenant__slug", "model_name")
     show_full_result_count = False
     ordering = ("-day",)  # as that of UsageDay
-
-
-@admin.register(UsageSum)
-class UsageSumAdmin(ReadOnlyAdmin):
-    """Infer requests by tenant, day and key."""
-
-    list_display = (
-        "day",
-        "tenant",
-        "key_prefix",
-        "requests",
-        "inputs",
-        "tokens",
-        "generated_tokens",
-        "failed",
-        "refused",
-    )
-    list_filter = (("tenant", AutocompleteSelectFilter), "day")
-    list_filter_submit = True
-    list_select_related = ("tenant",)
-    search_fields = ("tenant__slug", "key_prefix")
-    show_full_result_count = False
-    date_hierarchy = "day"
-
-
-@admin.register(UsageMonth)
-class UsageMonthAdmin(ReadOnlyAdmin):
-    """Infer requests by tenant, month and model."""
-
-    list_display = (
-        "month",
-        "tenant",
-        "model_name",
-        "requests",
-        "inputs",
-        "tokens",
-        "generated_tokens",
-        "failed",
-        "refused",
-    )
-    list_filter = (("tenant", AutocompleteSelectFilter), "month")
-    list_filter_submit = True
-    list_select_related = ("tenant",)
-    search_fields = ("tenant__slug", "model_name")
-    show_full_result_count = False
-    date_hierarchy = "month"
 
 
 @admin.register(LoggedRequest)

@@ -1,7 +1,7 @@
 """Sums of usage, and quotas.
 
-A tenant may have a hundred thousand rows of usage. The sums by day and key and by month and model are stored;
-sums by model for other periods are computed.
+A tenant may have a hundred thousand rows of usage a month. The sums by day and key are stored; sums by model
+are computed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
 
 from tenants.base import hooks
 from tenants.base.scope import tenant_scope
-from tenants.usage.models import AnswerDay, Quota, UsageDay, UsageMonth, UsageSum
+from tenants.usage.models import AnswerDay, Quota, UsageDay, UsageSum
 
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
@@ -83,7 +83,7 @@ def month_of(day: date) -> tuple[date, date]:
 
 def has_usage(tenant: Tenant) -> bool:
     """Whether the tenant ever sent an infer request that was not refused. One query."""
-    return UsageMonth.objects.for_tenant(tenant).filter(requests__gt=0).exists()
+    return UsageSum.objects.for_tenant(tenant).filter(requests__gt=0).exists()
 
 
 def usage_total(tenant: Tenant, since: date, until: date | None = None) -> UsageTotal:
@@ -115,7 +115,7 @@ def usage_by(
 
 def usage_by_day_and_model(tenant: Tenant, since: date, until: date | None = None) -> QuerySet[Any, Any]:
     """Usage of a period by day and model, as dictionaries, newest day first."""
-    rows = _in_period(UsageDay, tenant, "day", since, until).order_by().values("day", "model_name")
+    rows = _in_period(UsageDay, tenant, since, until).order_by().values("day", "model_name")
     summed: QuerySet[Any, Any] = rows.annotate(**{name: Sum(name) for name in SUMMED})
     return summed.order_by("-day", "model_name")
 
@@ -131,8 +131,6 @@ def most_requests(
 ) -> dict[str, int]:
     """Name -> requests of the models or keys with the most requests in a period, descending. One query."""
     rows = _source_rows(tenant, by, since, until, filters).filter(requests__gt=0)
-    if rows.model is UsageMonth and until == month_of(since)[1]:  # one row for each name
-        return dict(rows.order_by("-requests", by.column).values_list(by.column, "requests")[:limit])
     totals = rows.order_by().values_list(by.column).annotate(total=Sum("requests"))
     return dict(totals.order_by("-total", by.column)[:limit])
 
@@ -189,22 +187,15 @@ def _source_rows(
     tenant: Tenant, by: UsageBy, since: date, until: date | None, filters: UsageFilter = ALL_USAGE
 ) -> QuerySet[Any, Any]:
     """The rows of the smallest table from which the sums can be computed."""
-    if by != UsageBy.MODEL and filters.model is None:
-        return filters.apply(_in_period(UsageSum, tenant, "day", since, until))
-    if by == UsageBy.MODEL and filters.key is None and _are_whole_months(since, until):
-        return filters.apply(_in_period(UsageMonth, tenant, "month", since, until))
-    return filters.apply(_in_period(UsageDay, tenant, "day", since, until))
+    are_summed = by != UsageBy.MODEL and filters.model is None
+    return filters.apply(_in_period(UsageSum if are_summed else UsageDay, tenant, since, until))
 
 
 def _in_period(
-    model: type[UsageDay | UsageMonth | UsageSum], tenant: Tenant, field: str, since: date, until: date | None
+    model: type[UsageDay | UsageSum], tenant: Tenant, since: date, until: date | None
 ) -> QuerySet[Any, Any]:
-    rows: QuerySet[Any, Any] = model.objects.for_tenant(tenant).filter(**{f"{field}__gte": since})
-    return rows.filter(Q() if until is None else Q(**{f"{field}__lte": until}))
-
-
-def _are_whole_months(since: date, until: date | None) -> bool:
-    return since == month_of(since)[0] and (until is None or until == month_of(until)[1])
+    rows: QuerySet[Any, Any] = model.objects.for_tenant(tenant).filter(day__gte=since)
+    return rows if until is None else rows.filter(day__lte=until)
 
 
 class Rates(NamedTuple):

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from tenants.usage.models import AnswerDay, LoggedRequest, OmittedRequests, UsageDay
+from tenants.usage.services.usage import usage_sums_rebuild
 from tests.e2e.world import World
 from versiontree.tree.models import Alias, Hplm
 from versiontree.tree.services.canaries import canary_start
@@ -27,6 +28,7 @@ def create_usage_history(world: World, key: str) -> None:
                 tokens=37 * share * asked,
                 busy_ms=11.3 * share * asked,
             )
+    usage_sums_rebuild(tenant=world.tenant)
 
 
 def create_answer_history(world: World, hplm: Hplm) -> None:

@@ -33,7 +33,7 @@ from tenants.base.errors import ErrorCode
 from tenants.base.plurals import counted
 from tenants.datasets.formats.rows import OPTIONAL_COLUMNS, REQUIRED_COLUMNS
 from tenants.datasets.models import Dataset, Task
-from tenants.usage.models import LoggedRequest, RequestApi, RequestStatus, UsageDay
+from tenants.usage.models import LoggedRequest, RequestApi, RequestStatus, UsageDay, UsageSum
 from tenants.usage.selectors import usage_total
 from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.usage import answers_record
@@ -249,6 +249,7 @@ def test_refused_and_failed_requests_are_the_same_figures_everywhere(
     key: str,
 ) -> None:
     UsageDay.unscoped.all().delete()
+    UsageSum.unscoped.all().delete()
     for _ in range(3):
         assert ask(owner, key, "/api/v1/infer", {"model": "triage:9", "inputs": ["a"]}).status_code == 404
     tenant = world.tenant

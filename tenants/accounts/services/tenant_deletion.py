@@ -25,10 +25,11 @@ from tenants.base import hooks
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.managers import TenantScopedManager
 from tenants.base.scope import platform_scope
-from tenants.usage.models import UsageDay, UsageMonth, UsageSum
+from tenants.usage.models import UsageDay, UsageSum
 from tenants.usage.selectors import SUMMED, UsageBy, usage_by
+from tenants.usage.services.usage import usage_sums_rebuild
 
-RETAINED_MODELS: Final = frozenset({AuditEvent, UsageDay, UsageMonth, UsageSum})
+RETAINED_MODELS: Final = frozenset({AuditEvent, UsageDay, UsageSum})
 """Their rows are retained for billing and the audit log, without names."""
 BATCH_SIZE: Final = 500
 
@@ -72,11 +73,10 @@ def tenant_anonymize(*, tenant: Tenant) -> None:
         days = list(usage_by(tenant, UsageBy.DAY, date.min))
         UsageDay.objects.for_tenant(tenant).delete()
         rows = (
-            UsageDay(tenant=tenant, day=row["name"], **{name: row[name] for name in SUMMED})
-            for row in days
-            if any(row[name] for name in SUMMED)  # the sum of a day whose rows were moved stays as zeros
+            UsageDay(tenant=tenant, day=row["name"], **{name: row[name] for name in SUMMED}) for row in days
         )
         UsageDay.unscoped.bulk_create(rows, batch_size=BATCH_SIZE)
+        usage_sums_rebuild(tenant=tenant)
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT set_config('hmi.deleted_tenant', %s, true)", [str(tenant.pk)])

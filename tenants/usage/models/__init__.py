@@ -1,7 +1,7 @@
 """Models of usage, quotas and the request log."""
 
 from tenants.usage.models.requests import LoggedRequest, OmittedRequests, RequestApi, RequestStatus
-from tenants.usage.models.usage import AnswerDay, Quota, UsageDay, UsageMonth, UsageSum, rate
+from tenants.usage.models.usage import AnswerDay, Quota, UsageDay, UsageSum, rate
 
 __all__ = [
     "AnswerDay",
@@ -11,7 +11,6 @@ __all__ = [
     "RequestApi",
     "RequestStatus",
     "UsageDay",
-    "UsageMonth",
     "UsageSum",
     "rate",
 ]

@@ -74,10 +74,10 @@ class UsageDay(models.Model):
 
 
 class UsageSum(models.Model):
-    """The sums of `UsageDay` by day (UTC) and API key.
+    """The sums of `UsageDay` by day (UTC) and API key, for pages of a tenant with very many models.
 
-    A tenant may have a hundred thousand rows of `UsageDay`. Triggers on that table keep the sums up to date,
-    in the same statement; nothing else writes here.
+    `UsageBuffer` adds to both tables in one transaction. ``usage_sums_rebuild`` computes the sums anew after
+    rows of `UsageDay` were changed otherwise.
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="usage_sums")
@@ -107,44 +107,6 @@ class UsageSum(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tenant} on {self.day}"
-
-
-class UsageMonth(models.Model):
-    """The sums of `UsageDay` by month (UTC) and model name, kept up to date as `UsageSum` is.
-
-    ``month`` is its first day.
-    """
-
-    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="usage_months")
-    model_name = models.CharField("model", max_length=100)
-    month = models.DateField()
-    requests = models.BigIntegerField(default=0)
-    inputs = models.BigIntegerField(default=0)
-    tokens = models.BigIntegerField(default=0)
-    generated_tokens = models.BigIntegerField(default=0)
-    failed = models.BigIntegerField(default=0)
-    refused = models.BigIntegerField(default=0, db_default=0)
-    busy_ms = models.FloatField("machine time", default=0.0)
-
-    unscoped = models.Manager()
-    objects = TenantScopedManager()
-
-    class Meta:
-        ordering = ("-month", "model_name")
-        constraints = (
-            models.UniqueConstraint(
-                fields=("tenant", "month", "model_name"),
-                name="one_usage_month_per_tenant_month_and_model",
-                violation_error_message="There is already a row for this tenant, month and model.",
-            ),
-        )
-        indexes = (
-            # For the models with the most requests of a month.
-            models.Index(fields=("tenant", "month", "-requests", "model_name"), name="usage_month_busiest"),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.tenant}/{self.model_name} in {self.month:%Y-%m}"
 
 
 class AnswerDay(models.Model):

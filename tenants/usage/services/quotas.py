@@ -10,13 +10,11 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from django.conf import settings
-from django.db import connection
 
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached
 from tenants.usage.models import Quota
 from tenants.usage.selectors import daily_request_quota, quota_of, storage_used_bytes
-from tenants.usage.services.usage import usage_counted, usage_flush_paused, usage_flushed
 
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
@@ -80,14 +78,15 @@ class DailyRequests(NamedTuple):
 def quota_check_requests(*, tenant: Tenant) -> DailyRequests:
     """Raise ``quota_exceeded`` if the tenant's infer requests of today (UTC) are used up.
 
-    This process's own requests count when they end. The quota, and the requests of other processes, may be
-    HMI_KEY_CACHE_S old. Requests under way are not counted here: `inference.api.rates` reserves them.
+    The quota and the requests are those in the database, at most HMI_KEY_CACHE_S ago. Requests under way, and
+    those not written yet, are not counted here: `inference.api.rates` reserves them in Valkey.
     """
     today = datetime.now(UTC).date()
-    limit, others = cached(
-        f"allowance:{tenant.pk}:{today}", lambda: _allowance(tenant, today), settings.HMI_KEY_CACHE_S
+    limit, used = cached(
+        f"daily-requests:{tenant.pk}:{today}",
+        lambda: daily_request_quota(tenant, today),
+        settings.HMI_KEY_CACHE_S,
     )
-    used = others + usage_counted(tenant=tenant, day=today)
     if used >= limit:
         raise daily_requests_exceeded(limit=limit, used=used)
     return DailyRequests(today, limit, used)
@@ -103,14 +102,6 @@ def seconds_to_midnight() -> int:
     now = datetime.now(UTC)
     midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     return int((midnight - now).total_seconds()) + 1
-
-
-def _allowance(tenant: Tenant, day: date) -> tuple[int, int]:
-    """Return the tenant's limit for that day, and how many requests other processes have counted."""
-    connection.ensure_connection()  # before the pause: waiting for a connection must not block others
-    with usage_flush_paused():
-        limit, written = daily_request_quota(tenant, day)
-        return limit, written - usage_flushed(tenant=tenant, day=day)
 
 
 def _check(*, limit: int, used: int, asked: int, what: str, retry_after: int | None = None) -> None:

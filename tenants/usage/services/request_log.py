@@ -1,9 +1,9 @@
-"""The request log: which entries of an interval are kept, how they are written, and when they are deleted."""
+"""The request log: which entries are kept, how they are written, and when they are deleted."""
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -17,6 +17,7 @@ from tenants.base.scope import platform_scope
 from tenants.base.secrets import SECRETS, mask_secrets
 from tenants.usage.models import LoggedRequest, OmittedRequests, RequestStatus
 from tenants.usage.models.requests import MAX_MESSAGE, MAX_PARAM, MAX_REFERENCE
+from tenants.usage.services.count_rows import counts_add
 
 MAX_TEXT_CHARACTERS: Final = 500
 """Of each input, where texts are kept."""
@@ -54,74 +55,43 @@ class RequestEntry:
         self.message = message_without_values(error.message)
 
 
-@dataclass(slots=True)
-class _TenantEntries:
-    """The kept entries of one tenant."""
-
-    answered: list[RequestEntry] = field(default_factory=list)
-    failed: list[RequestEntry] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.answered) + len(self.failed)
-
-
 Omitted = dict[tuple[int, datetime], list[int]]
 """By tenant and hour: requests, and those of them that were refused and that failed."""
 
 
-class RequestSample:
-    """Entries that wait to be written: all of them up to a limit, then a sample. Not thread-safe.
-
-    Beyond the limit each tenant has the same share, and failures displace answered requests of their tenant.
-    What is not kept is counted.
-    """
+class RequestLogBuffer:
+    """Entries that wait to be written: of each tenant the first up to a limit. The others are counted. Not
+    thread-safe."""
 
     def __init__(self) -> None:
+        self.entries: list[RequestEntry] = []
         self.omitted: Omitted = defaultdict(lambda: [0, 0, 0])
-        self._tenants: dict[int, _TenantEntries] = {}
-        self._size = 0
+        self._kept: Counter[int] = Counter()
 
     def __bool__(self) -> bool:
-        return bool(self._size or self.omitted)
-
-    @property
-    def entries(self) -> list[RequestEntry]:
-        """What is kept, in the order of time."""
-        kept = [entry for own in self._tenants.values() for entry in (*own.answered, *own.failed)]
-        return sorted(kept, key=lambda entry: entry.at)
+        return bool(self.entries or self.omitted)
 
     def add(self, entry: RequestEntry, limit: int) -> None:
-        """Keep the entry, perhaps in the place of another, or count it as omitted."""
-        own = self._tenants.get(entry.tenant_id) or _TenantEntries()
-        if self._size >= limit:
-            displaced = self._displaced(own, entry, limit)
-            self._omit(displaced or entry)
-            if displaced is None:
-                return
-            self._size -= 1
-        (own.failed if entry.error_code else own.answered).append(entry)
-        self._tenants[entry.tenant_id] = own
-        self._size += 1
-
-    def add_omitted(self, omitted: Omitted) -> None:
-        """Add counts of requests that were omitted earlier."""
-        for key, counts in omitted.items():
-            self.omitted[key] = [one + more for one, more in zip(self.omitted[key], counts, strict=True)]
-
-    def _displaced(self, own: _TenantEntries, entry: RequestEntry, limit: int) -> RequestEntry | None:
-        """Remove and return the entry whose place the new one takes; None if there is none."""
-        share = limit // (len(self._tenants) + (entry.tenant_id not in self._tenants))
-        if len(own) < share:  # then another has more than its share
-            most = max(self._tenants.values(), key=len)
-            return (most.answered or most.failed).pop()
-        return own.answered.pop() if entry.error_code and own.answered else None
-
-    def _omit(self, entry: RequestEntry) -> None:
-        count = self.omitted[entry.tenant_id, entry.at.replace(minute=0, second=0, microsecond=0)]
+        """Keep the entry, or count it as omitted if its tenant has ``limit`` entries."""
+        if self._kept[entry.tenant_id] < limit:
+            self._kept[entry.tenant_id] += 1
+            self.entries.append(entry)
+            return
         status = RequestStatus.of(entry.error_code)
-        count[0] += 1
-        count[1] += status is RequestStatus.REFUSED
-        count[2] += status is RequestStatus.FAILED
+        refused, failed = status is RequestStatus.REFUSED, status is RequestStatus.FAILED
+        self._add_omitted(
+            (entry.tenant_id, entry.at.replace(minute=0, second=0, microsecond=0)), (1, refused, failed)
+        )
+
+    def add_all(self, other: "RequestLogBuffer", limit: int) -> None:
+        """Add the entries and the counts of another buffer, which could not be written."""
+        for entry in other.entries:
+            self.add(entry, limit)
+        for key, counts in other.omitted.items():
+            self._add_omitted(key, counts)
+
+    def _add_omitted(self, key: tuple[int, datetime], counts: Sequence[int]) -> None:
+        self.omitted[key] = [one + more for one, more in zip(self.omitted[key], counts, strict=True)]
 
 
 _TYPES: Final = {
@@ -148,48 +118,32 @@ _INSERT: Final = """
     JOIN {tenants} AS tenant ON tenant.id = new.tenant_id AND tenant.deletion_requested_at IS NULL
     ORDER BY new.at
 """
-_COUNT: Final = """
-    INSERT INTO {omitted} AS kept (tenant_id, hour, requests, refused, failed)
-    SELECT new.tenant_id, new.hour, new.requests, new.refused, new.failed
-    FROM unnest(%s::bigint[], %s::timestamptz[], %s::bigint[], %s::bigint[], %s::bigint[])
-        AS new (tenant_id, hour, requests, refused, failed)
-    JOIN {tenants} AS tenant ON tenant.id = new.tenant_id AND tenant.deletion_requested_at IS NULL
-    ORDER BY 1, 2
-    ON CONFLICT (tenant_id, hour) DO UPDATE SET
-        requests = kept.requests + EXCLUDED.requests,
-        refused = kept.refused + EXCLUDED.refused,
-        failed = kept.failed + EXCLUDED.failed
-"""
 
 
 def entries_insert(entries: Iterable[RequestEntry]) -> None:
     """Write entries to the log, in one statement."""
     rows = [[_value(name, getattr(entry, name)) for name in _COLUMNS] for entry in entries]
-    _execute(_INSERT, rows)
-
-
-def omitted_add(omitted: Omitted) -> None:
-    """Add counts of requests that are not in the log, in one statement."""
-    _execute(_COUNT, [[*key, *counts] for key, counts in omitted.items()])
-
-
-def _value(name: str, value: Any) -> Any:
-    return json.dumps(value) if name in _CONVERTED and value is not None else value
-
-
-def _execute(statement: str, rows: list[list[Any]]) -> None:
     if not rows:
         return
-    query = statement.format(
+    statement = _INSERT.format(
         log=LoggedRequest._meta.db_table,
-        omitted=OmittedRequests._meta.db_table,
         tenants=LoggedRequest._meta.get_field("tenant").related_model._meta.db_table,
         columns=", ".join(_COLUMNS),
         values=", ".join(_CONVERTED.get(name, f"new.{name}") for name in _COLUMNS),
         arrays=", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in _COLUMNS),
     )
     with platform_scope(), connection.cursor() as cursor:
-        cursor.execute(query, [list(column) for column in zip(*rows, strict=True)])
+        cursor.execute(statement, [list(column) for column in zip(*rows, strict=True)])
+
+
+def omitted_add(omitted: Omitted) -> None:
+    """Add counts of requests that are not in the log, in one statement."""
+    rows = [(*key, *counts) for key, counts in omitted.items()]
+    counts_add(OmittedRequests, rows, keys=("tenant_id", "hour"), counts=("requests", "refused", "failed"))
+
+
+def _value(name: str, value: Any) -> Any:
+    return json.dumps(value) if name in _CONVERTED and value is not None else value
 
 
 def kept_text(text: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
-from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
+from django.db.models import Sum
 
+from tenants.usage.models import UsageDay, UsageSum
+from tenants.usage.selectors import SUMMED
 from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.request_log import RequestEntry
 from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
@@ -16,6 +18,7 @@ from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
 
+BATCH_SIZE: Final = 500
 _buffer = UsageBuffer()
 
 
@@ -38,7 +41,7 @@ def usage_record(
     ``failed`` are among the ``requests``, ``refused`` are not.
     It is written to the database within HMI_USAGE_INTERVAL_S, together with the other requests of that time;
     at once if that is 0. ``generated_tokens`` are among the ``tokens``. While the database is unavailable,
-    counts are kept. A process that is killed loses what it has not written.
+    counts are kept. A process that is killed loses the counts of that interval.
     """
     count = UsageCount(
         requests=requests,
@@ -66,11 +69,10 @@ def answers_record(
 def request_record(entry: RequestEntry) -> None:
     """Add a request to its tenant's request log. It is written as `usage_record` says.
 
-    A process keeps HMI_REQUEST_LOG_RATE entries a second; of more it keeps a sample (`RequestSample`).
+    A process logs HMI_REQUEST_LOG_RATE requests of a tenant a second; the others are counted by the hour.
     """
     if settings.HMI_REQUEST_LOG_DAYS:
-        seconds = max(1.0, settings.HMI_USAGE_INTERVAL_S)
-        _buffer.add_request(entry, int(settings.HMI_REQUEST_LOG_RATE * seconds))
+        _buffer.add_request(entry)
         _flush_soon()
 
 
@@ -87,16 +89,10 @@ def usage_flush() -> bool:
     return _buffer.flush_or_log()
 
 
-def usage_counted(*, tenant: Tenant, day: date) -> int:
-    """Return how many of the tenant's requests of that day this process has counted."""
-    return _buffer.counted(tenant.pk, day)
-
-
-def usage_flushed(*, tenant: Tenant, day: date) -> int:
-    """Return how many of ``usage_counted`` are in the database."""
-    return _buffer.flushed(tenant.pk, day)
-
-
-def usage_flush_paused() -> AbstractContextManager[None]:
-    """Keep this process from writing in the block, so that the database agrees with ``usage_flushed``."""
-    return _buffer.flush_paused()
+def usage_sums_rebuild(*, tenant: Tenant) -> None:
+    """Compute the tenant's sums by day and key from its rows of usage, after these were changed otherwise
+    than by `usage_record`. The caller's transaction must keep others from adding to them."""
+    UsageSum.objects.for_tenant(tenant).delete()
+    rows = UsageDay.objects.for_tenant(tenant).order_by().values("day", "key_prefix")
+    sums = rows.annotate(**{name: Sum(name) for name in SUMMED})
+    UsageSum.unscoped.bulk_create((UsageSum(tenant=tenant, **row) for row in sums), batch_size=BATCH_SIZE)

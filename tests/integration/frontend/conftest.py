@@ -11,7 +11,7 @@ from django.test import Client, TestCase, override_settings
 from pytest_django import DjangoDbBlocker
 
 from tenants.base.scope import platform_scope
-from tenants.usage.models import UsageDay
+from tenants.usage.models import UsageDay, UsageSum
 from tests.e2e.world import World, world_build
 
 
@@ -50,7 +50,8 @@ def world(built: tuple[World, Path], db: None, artifact_root: Path, upload_root:
     for root in (artifact_root, upload_root):
         shutil.copytree(folder / root.name, root, dirs_exist_ok=True)
     today = datetime.now(UTC).date()  # midnight may have come since it was built
-    UsageDay.unscoped.exclude(day=today).update(day=today)
+    for rows in (UsageDay, UsageSum):
+        rows.unscoped.exclude(day=today).update(day=today)
     return copy.deepcopy(there)
 
 

@@ -24,7 +24,6 @@ from tenants.accounts.services.api_keys import api_key_create
 from tenants.datasets.models import Dataset
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.uploads import upload_create
-from tenants.usage.models import UsageMonth, UsageSum
 from tenants.usage.services.usage import usage_record
 from tests.integration.hmi_site.copies import Copies
 from tests.integration.versiontree import tree_factory
@@ -79,15 +78,14 @@ def version(staff: Client, tmp_path: Any) -> Version:
 
 
 def crowd(like: Version, count: int, serial: str) -> None:
-    """So many further rows of every model that has pages. Sums of
-    usage come by themselves."""
+    """So many further rows of every model that has pages."""
     copies = Copies(count, serial)
     for owner in OWNERS:
         copies.of(owner)
     _tree(like, copies)
     copies.of(Dataset)
     done = {*copies.made, *(model for model in admin.site._registry if model.__name__ in IN_A_TREE)}
-    rest = [model for model in admin.site._registry if model not in {*done, UsageMonth, UsageSum}]
+    rest = [model for model in admin.site._registry if model not in done]
     for model in rest:
         if model._base_manager.exists():
             copies.of(model)

@@ -96,8 +96,6 @@ MODELS: dict[str, dict[str, Methods]] = {
     "usage/loggedrequest": READ,
     "usage/omittedrequests": READ,
     "usage/usageday": READ,
-    "usage/usagemonth": READ,
-    "usage/usagesum": READ,
     "accounts/user": {**ALL, "<id>/password/": both(rightful())},
     "webhooks/webhookdelivery": READ,
     "webhooks/webhookendpoint": READ,

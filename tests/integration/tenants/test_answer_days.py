@@ -13,7 +13,6 @@ from tenants.usage.models import AnswerDay
 from tenants.usage.selectors import answers_by_day, busiest_versions
 from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.usage import answers_record, usage_flush
-from tenants.usage.services.usage_buffer import UsageBuffer
 from tests.integration.world import World
 
 pytestmark = pytest.mark.usefixtures("in_acme_scope")
@@ -70,36 +69,6 @@ def test_nothing_is_written_of_nothing(
     with django_assert_num_queries(0):
         record(world.tenant, AnswerCount())
         usage_flush()
-
-
-def test_a_buffer_writes_the_answers_of_all_versions_in_one_statement(
-    world: World, django_assert_num_queries: DjangoAssertNumQueries
-) -> None:
-    buffer = UsageBuffer()
-    for version in (1, 2, 1):
-        buffer.add_answers(world.tenant.pk, DAY, "mood", version, SOME)
-    with django_assert_num_queries(1):
-        buffer.flush()
-    rows = AnswerDay.objects.for_tenant(world.tenant).order_by("version")
-    assert [(row.version, row.texts) for row in rows] == [(1, 20), (2, 10)]
-
-
-def test_what_could_not_be_written_is_written_with_the_next(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    buffer = UsageBuffer()
-    buffer.add_answers(world.tenant.pk, DAY, "mood", 1, SOME)
-    with monkeypatch.context() as broken:
-
-        def fails(_: object) -> None:
-            raise ValueError("not now")
-
-        broken.setattr("tenants.usage.services.usage_buffer.upsert_answers", fails)
-        with pytest.raises(ValueError, match="not now"):
-            buffer.flush()
-    buffer.add_answers(world.tenant.pk, DAY, "mood", 1, SOME)
-    buffer.flush()
-    assert [day.texts for day in answers_by_day(world.tenant, "mood", 1, DAY)] == [20]
 
 
 def test_nothing_is_kept_of_a_tenant_that_is_being_deleted(world: World) -> None:

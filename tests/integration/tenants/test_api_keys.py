@@ -31,7 +31,7 @@ def test_a_key_is_stored_as_a_hash_only(world: World) -> None:
 
 
 @pytest.mark.parametrize("header", ["HTTP_AUTHORIZATION", "HTTP_X_API_KEY"])
-def test_a_key_opens_its_own_tenant(world: World, header: str) -> None:
+def test_a_key_reads_its_own_tenant(world: World, header: str) -> None:
     _, plaintext = world.key()
     client = APIClient()
     client.credentials(**{header: f"bearer {plaintext}" if header == "HTTP_AUTHORIZATION" else plaintext})
@@ -41,7 +41,7 @@ def test_a_key_opens_its_own_tenant(world: World, header: str) -> None:
 
 
 @pytest.mark.parametrize("slug", ["globex", "nowhere"])
-def test_a_key_does_not_open_another_tenant(world: World, slug: str) -> None:
+def test_a_key_does_not_read_another_tenant(world: World, slug: str) -> None:
     client = world.client(key=world.key()[1])
     assert client.get(f"/api/v1/tenants/{slug}/datasets").status_code == 404
     assert client.get(f"/api/v1/datasets?tenant={slug}").status_code == 404
@@ -50,11 +50,11 @@ def test_a_key_does_not_open_another_tenant(world: World, slug: str) -> None:
 @pytest.mark.parametrize(
     "plaintext", ["", "x", "abcdefgh." + "x" * 32, "\0" * 41, "ä" * 41, "a" * 100_000, "abcdefgh" + "." * 33]
 )
-def test_what_is_no_key_opens_nothing(world: World, plaintext: str) -> None:
+def test_a_malformed_key_is_refused(world: World, plaintext: str) -> None:
     assert api_key_from(plaintext) is None
 
 
-def test_unknown_revoked_and_expired_keys_are_refused_in_the_same_words(world: World) -> None:
+def test_unknown_revoked_and_expired_keys_get_the_same_error(world: World) -> None:
     soon = timezone.now() + timedelta(hours=1)
     expired, expired_text = api_key_create(
         tenant=world.tenant, name="k", scopes=["manage"], created_by=None, expires_at=soon
@@ -71,7 +71,7 @@ def test_unknown_revoked_and_expired_keys_are_refused_in_the_same_words(world: W
     assert answers[0].json()["error"]["code"] == "unauthenticated"
 
 
-def test_the_secret_of_one_key_does_not_open_another(world: World) -> None:
+def test_a_prefix_with_the_secret_of_another_key_is_refused(world: World) -> None:
     one, two = world.key()[1], world.key(tenant=world.other)[1]
     assert api_key_from(one[:9] + two[9:]) is None
 
@@ -93,7 +93,7 @@ def test_the_key_of_a_suspended_tenant_is_refused(world: World) -> None:
     ("scopes", "code"),
     [([], ErrorCode.MISSING_FIELD), (["root"], ErrorCode.INVALID_FIELD), ("infer", ErrorCode.INVALID_FIELD)],
 )
-def test_scopes_are_out_of_the_known_ones(world: World, scopes: list[str], code: ErrorCode) -> None:
+def test_an_unknown_scope_is_refused(world: World, scopes: list[str], code: ErrorCode) -> None:
     def make() -> object:
         return api_key_create(tenant=world.tenant, name="k", scopes=scopes, created_by=None)
 
@@ -111,7 +111,7 @@ NAIVE = datetime(2999, 1, 1)  # noqa: DTZ001 - that is the point
 
 
 @pytest.mark.parametrize("moment", [PAST, NAIVE])
-def test_an_expiry_lies_ahead_in_a_time_zone(world: World, moment: datetime) -> None:
+def test_an_expiry_must_be_in_the_future_and_have_a_time_zone(world: World, moment: datetime) -> None:
     def make() -> object:
         return api_key_create(
             tenant=world.tenant, name="k", scopes=["infer"], created_by=None, expires_at=moment
@@ -120,7 +120,7 @@ def test_an_expiry_lies_ahead_in_a_time_zone(world: World, moment: datetime) -> 
     assert refused(ErrorCode.INVALID_FIELD, make).param == "expires_at"
 
 
-def test_use_is_noted_once_a_minute(world: World, django_assert_num_queries: Any) -> None:
+def test_the_last_use_is_written_once_a_minute(world: World, django_assert_num_queries: Any) -> None:
     key, plaintext = world.key()
     world.client(key=plaintext).get("/api/v1/datasets")
     used = ApiKey.unscoped.get(pk=key.pk)
@@ -137,7 +137,7 @@ def test_use_is_noted_once_a_minute(world: World, django_assert_num_queries: Any
     assert last > first - timedelta(minutes=1)
 
 
-def test_owners_make_and_revoke_keys_developers_see_them_and_keys_do_neither(world: World) -> None:
+def test_a_key_is_shown_once_by_the_api_and_refused_after_its_revocation(world: World) -> None:
     asked = {"name": "ci", "scopes": ["infer"]}
     address = "/api/v1/tenants/acme/api-keys"
     made = world.client(world.owner).post(address, asked)
@@ -149,19 +149,15 @@ def test_owners_make_and_revoke_keys_developers_see_them_and_keys_do_neither(wor
     assert "key" not in seen.json()["results"][0]
     assert "hashed" not in seen.content.decode()
     one = f"{address}/{shown['prefix']}"
-    expected = {"developer": 403, "viewer": 403, "stranger": 404}
-    for who, status in expected.items():
-        assert world.client(getattr(world, who)).post(address, asked).status_code == status
-        assert world.client(getattr(world, who)).delete(one).status_code == status
-    assert world.client(world.viewer).get(address).status_code == 403
-    assert world.client(key=world.key()[1]).get(address).status_code == 403
-    assert (
-        world.client(world.stranger).delete(f"/api/v1/tenants/globex/api-keys/{shown['prefix']}").status_code
-        == 404
-    )
     assert world.client(world.owner).delete(one).status_code == 204
     assert api_key_from(shown["key"]) is None
     assert world.client(world.owner).get(one).json()["revoked"] is True
+
+
+@pytest.mark.parametrize("place", ["api-keys", "members", "invitations", "audit"])
+def test_a_key_is_refused_what_is_for_people(world: World, place: str) -> None:
+    _, key = world.key()
+    assert world.client(key=key).get(f"/api/v1/{place}").status_code == 403
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_every_verb_that_is_written_has_a_sentence() -> None:
     assert verbs - SENTENCES.keys() == set()
 
 
-def test_an_event_says_from_where_and_in_which_request(world: World) -> None:
+def test_an_event_has_the_address_and_the_request_id(world: World) -> None:
     client = world.client(world.owner)
     client.post(
         "/api/v1/tenants/acme/api-keys",
@@ -55,16 +55,7 @@ def test_an_event_says_from_where_and_in_which_request(world: World) -> None:
     )
 
 
-def test_only_owners_read_it_and_only_their_own(world: World) -> None:
-    statuses = [world.client(who).get(AUDIT).status_code for who in (None, world.stranger, world.viewer)]
-    assert statuses == [401, 404, 403]
-    assert world.client(key=world.key()[1]).get(AUDIT).status_code == 403
-    subjects = {event["subject"] for event in world.client(world.owner).get(AUDIT).json()["results"]}
-    assert "acme" in subjects
-    assert "globex" not in subjects
-
-
-def test_what_is_written_meanwhile_moves_no_page(world: World) -> None:
+def test_a_new_event_does_not_shift_the_next_page(world: World) -> None:
     for number in range(5):
         tenant_rename(tenant=world.tenant, name=f"Acme {number}", actor=world.owner)
     client = world.client(world.owner)
@@ -75,7 +66,7 @@ def test_what_is_written_meanwhile_moves_no_page(world: World) -> None:
     assert told == [f"Acme {number}" for number in (4, 3, 2, 1, 0)]
 
 
-def test_events_are_found_by_who_what_about_what_and_when(world: World) -> None:
+def test_events_are_filtered_by_actor_kind_subject_and_day(world: World) -> None:
     key, _ = world.key()
     tenant_rename(tenant=world.tenant, name="Acme & Sons", actor=world.staff)
     quota_change(tenant=world.tenant, limits={"max_models": 7}, actor=key)
@@ -95,7 +86,7 @@ def test_events_are_found_by_who_what_about_what_and_when(world: World) -> None:
     assert audit_kinds(world.tenant) == ["api_key", "member", "quota", "tenant"]
 
 
-def test_a_change_of_the_quota_says_from_what_to_what(world: World) -> None:
+def test_a_change_of_the_quota_has_the_old_and_the_new_value(world: World) -> None:
     assert quota_change(tenant=world.tenant, limits={"max_models": 7, "max_domains": 3}, actor=world.staff)
     assert not quota_change(tenant=world.tenant, limits={"max_models": 7}, actor=world.staff)
     event = audit_events_of(world.tenant)[0]
@@ -112,7 +103,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_no_event_is_changed_even_where_a_tenant_leaves(world: World, change: str) -> None:
+def test_events_are_immutable_also_while_a_tenant_is_deleted(world: World, change: str) -> None:
     for leaving in ("", str(world.other.pk), str(world.tenant.pk)):
         with pytest.raises(IntegrityError, match="never changed"), transaction.atomic():
             run(leaving, change, world.tenant.pk)

@@ -15,7 +15,6 @@ from tenants.usage.models import (
     OmittedRequests,
     Quota,
     UsageDay,
-    UsageMonth,
     UsageSum,
 )
 from tenants.webhooks.models import WebhookDelivery, WebhookEndpoint
@@ -43,7 +42,6 @@ OWNED = [
     Upload,
     UploadCheck,
     UsageDay,
-    UsageMonth,
     UsageSum,
     WebhookDelivery,
     WebhookEndpoint,

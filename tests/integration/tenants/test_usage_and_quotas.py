@@ -8,14 +8,16 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from hmi_site.server_urls import EMBEDDED_ADMIN
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import platform_scope
 from tenants.base.ttl_cache import process_cache
-from tenants.usage.models import Quota, UsageDay
+from tenants.usage.models import AnswerDay, LoggedRequest, Quota, UsageDay, UsageSum
 from tenants.usage.selectors import quota_of, requests_today, usage_of
+from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.quotas import (
     quota_check_active_jobs,
     quota_check_domains,
@@ -24,6 +26,7 @@ from tenants.usage.services.quotas import (
     quota_check_storage,
     quota_lock,
 )
+from tenants.usage.services.request_log import RequestEntry
 from tenants.usage.services.usage import usage_flush, usage_record
 from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 from tests.integration.world import World
@@ -39,7 +42,7 @@ def counted(world: World) -> list[dict[str, Any]]:
 
 
 @platform_scope()
-def test_requests_add_up_per_hplm_and_day(world: World) -> None:
+def test_requests_add_up_by_model_and_day(world: World) -> None:
     for failed in (False, False, True):
         usage_record(
             tenant=world.tenant, model_name="mood", inputs=2, tokens=30, generated_tokens=20, failed=failed
@@ -57,7 +60,7 @@ def test_requests_add_up_per_hplm_and_day(world: World) -> None:
     assert {row.day for row in usage_of(world.tenant, today - timedelta(days=1))} == {today}
 
 
-def test_no_request_is_lost_or_counted_twice_under_threads(committed: World) -> None:
+def test_threads_that_count_at_once_lose_and_double_nothing(committed: World) -> None:
     barrier = threading.Barrier(8)
 
     def many() -> None:
@@ -77,8 +80,8 @@ def test_no_request_is_lost_or_counted_twice_under_threads(committed: World) -> 
 
 
 @pytest.fixture
-def batched(settings: Settings) -> Iterator[Settings]:
-    """Usage is written down, and quotas are asked for, once a minute; what a test leaves goes nowhere."""
+def buffered(settings: Settings) -> Iterator[Settings]:
+    """Usage is written, and quotas are read, once a minute; what a test leaves is written at its end."""
     settings.HMI_USAGE_INTERVAL_S = settings.HMI_KEY_CACHE_S = 60.0
     process_cache().clear()
     yield settings
@@ -92,39 +95,39 @@ def use(world: World, times: int) -> None:
 
 
 @platform_scope()
-def test_what_came_within_the_interval_is_written_in_one_statement(
-    world: World, batched: Settings, django_assert_num_queries: Any
+def test_usage_of_an_interval_costs_the_same_queries_whatever_its_size(
+    world: World, buffered: Settings
 ) -> None:
-    with django_assert_num_queries(0):
-        use(world, 100)
-        usage_record(tenant=world.other, model_name="spam", inputs=1, tokens=5, failed=True)
-    assert counted(world) == []
-    with django_assert_num_queries(1):
+    def queries(times: int) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            use(world, times)
+            usage_record(tenant=world.other, model_name="spam", inputs=1, tokens=5, failed=True)
+            assert len(captured) == 0
+            usage_flush()
+        return len(captured)
+
+    assert queries(100) == queries(1)
+    [row] = counted(world)
+    assert (row["requests"], row["inputs"], row["tokens"]) == (101, 202, 3030)
+    with CaptureQueriesContext(connection) as captured:
         usage_flush()
-    assert counted(world) == [
-        {
-            "model_name": "mood",
-            "requests": 100,
-            "inputs": 200,
-            "tokens": 3000,
-            "generated_tokens": 0,
-            "failed": 0,
-        }
-    ]
-    with django_assert_num_queries(0):
-        usage_flush()
+    assert len(captured) == 0
 
 
-def test_it_is_written_without_anybody_asking(committed: World) -> None:
+def test_a_scheduled_flush_writes_in_a_thread(committed: World) -> None:
     buffer, day = UsageBuffer(), date(2026, 1, 1)
-    for times in (1, 2):
-        buffer.add(committed.tenant.pk, day, "mood", UsageCount(times, 1, 1, 0))
+
+    def count(requests: int) -> None:
+        buffer.add(committed.tenant.pk, day, "mood", UsageCount(requests, 1, 1, 0))
         buffer.flush_after(0.05)
-        wait_until(lambda: not buffer.unflushed(committed.tenant.pk, day))
-    wait_until(lambda: [row["requests"] for row in counted(committed)] == [3])
+
+    count(1)
+    wait_until(lambda: [row["requests"] for row in counted(committed)] == [1])
+    count(3)
+    wait_until(lambda: [row["requests"] for row in counted(committed)] == [4])
 
 
-def test_what_could_not_be_written_then_is_written_later(
+def test_usage_that_could_not_be_written_is_written_once_the_database_is_back(
     committed: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     buffer, known = UsageBuffer(), connection.settings_dict
@@ -141,22 +144,7 @@ def test_what_could_not_be_written_then_is_written_later(
     wait_until(lambda: [row["requests"] for row in counted(committed)] == [1])
 
 
-def test_a_thread_that_fails_leaves_no_connection(committed: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    buffer = UsageBuffer()
-    buffer.add(committed.tenant.pk, date(2026, 1, 1), "mood", UsageCount(1, 1, 1, 0))
-
-    def fails(_: object) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-        raise ValueError("something else")
-
-    monkeypatch.setattr("tenants.usage.services.usage_buffer._upsert", fails)
-    with pytest.raises(ValueError, match="something else"):
-        buffer._flush_on_timer(0.05)
-    assert connection.connection is None
-
-
-def test_a_thread_that_could_not_start_is_not_waited_for(
+def test_a_flush_whose_thread_could_not_start_is_scheduled_by_the_next_request(
     committed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buffer = UsageBuffer()
@@ -173,26 +161,35 @@ def test_a_thread_that_could_not_start_is_not_waited_for(
     wait_until(lambda: [row["requests"] for row in counted(committed)] == [1])
 
 
-def test_what_the_database_does_not_take_is_kept(world: World, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "table", ["usage_usageday", "usage_usagesum", "usage_answerday", "usage_loggedrequest"]
+)
+@platform_scope()
+def test_a_failed_flush_keeps_everything_and_writes_nothing_twice(world: World, table: str) -> None:
     buffer, day = UsageBuffer(), date(2026, 1, 1)
 
-    def down(*_: object) -> None:
-        raise OperationalError("the server has gone away")
+    def down(execute: Any, sql: str, *rest: Any) -> Any:
+        if f"INSERT INTO {table}" in sql:
+            raise OperationalError("the server has gone away")
+        return execute(sql, *rest)
 
-    buffer.add(world.tenant.pk, day, "mood", UsageCount(1, 2, 3, 0))
+    def add() -> None:
+        buffer.add(world.tenant.pk, day, "mood", UsageCount(1, 2, 3, 0))
+        buffer.add_answers(world.tenant.pk, day, "mood", 1, AnswerCount(texts=2))
+        buffer.add_request(RequestEntry(world.tenant.pk, "r", "infer", 200))
+
+    add()
     with connection.execute_wrapper(down):
         assert not buffer.flush_or_log()
-    assert "the server has gone away" in caplog.text
-    buffer.add(world.tenant.pk, day, "mood", UsageCount(1, 2, 3, 1))
-    assert buffer.unflushed(world.tenant.pk, day) == 2
+    add()
     assert buffer.flush_or_log()
-    assert counted(world) == [
-        {"model_name": "mood", "requests": 2, "inputs": 4, "tokens": 6, "generated_tokens": 0, "failed": 1}
-    ]
-    assert buffer.unflushed(world.tenant.pk, day) == 0
+    assert UsageDay.unscoped.values_list("requests", "inputs", "tokens").get() == (2, 4, 6)
+    assert UsageSum.unscoped.values_list("requests", "inputs", "tokens").get() == (2, 4, 6)
+    assert AnswerDay.unscoped.values_list("texts").get() == (4,)
+    assert LoggedRequest.unscoped.count() == 2
 
 
-def test_the_counts_of_a_tenant_that_was_deleted_keep_nobody_else_s_from_being_written(world: World) -> None:
+def test_counts_of_a_deleted_tenant_do_not_keep_others_from_being_written(world: World) -> None:
     buffer, day = UsageBuffer(), date(2026, 1, 1)
     for tenant_id in (world.tenant.pk, 10**9):
         buffer.add(tenant_id, day, "mood", UsageCount(1, 1, 1, 0))
@@ -211,7 +208,9 @@ CHECKS: list[tuple[str, Callable[..., None]]] = [
 
 @pytest.mark.parametrize(("limit", "check"), CHECKS)
 @platform_scope()
-def test_one_more_is_allowed_up_to_the_limit(world: World, limit: str, check: Callable[..., None]) -> None:
+def test_a_quota_allows_one_more_up_to_its_limit(
+    world: World, limit: str, check: Callable[..., None]
+) -> None:
     Quota.unscoped.filter(tenant=world.tenant).update(**{limit: 4})
     check(tenant=world.tenant, having=3)
     error = refused(ErrorCode.QUOTA_EXCEEDED, lambda: check(tenant=world.tenant, having=4))
@@ -221,13 +220,13 @@ def test_one_more_is_allowed_up_to_the_limit(world: World, limit: str, check: Ca
     check(tenant=world.other, having=2)
 
 
-def test_storage_may_be_filled_to_the_last_byte(world: World) -> None:
+def test_a_storage_quota_can_be_filled_to_the_last_byte(world: World) -> None:
     Quota.unscoped.filter(tenant=world.tenant).update(max_storage_bytes=10)
     quota_check_storage(tenant=world.tenant, adding_bytes=10)
     refused(ErrorCode.QUOTA_EXCEEDED, lambda: quota_check_storage(tenant=world.tenant, adding_bytes=11))
 
 
-def test_requests_of_today_count_and_the_error_says_when_to_come_back(world: World) -> None:
+def test_a_daily_quota_counts_requests_of_today_and_says_when_to_retry(world: World) -> None:
     Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=2)
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
     for day in (yesterday, yesterday, yesterday, None):
@@ -239,33 +238,14 @@ def test_requests_of_today_count_and_the_error_says_when_to_come_back(world: Wor
     assert 1 <= error.retry_after <= 24 * 3600
 
 
-@platform_scope()
-def test_a_quota_counts_what_is_not_written_yet(
-    world: World, batched: Settings, django_assert_num_queries: Any
+def test_new_usage_and_a_new_quota_take_effect_when_the_cached_ones_expire(
+    world: World, buffered: Settings
 ) -> None:
-    Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=3)
-    use(world, 1)
-    usage_flush()
-    with django_assert_num_queries(1):
-        quota_check_requests(tenant=world.tenant)
-        use(world, 1)
-        quota_check_requests(tenant=world.tenant)
-    use(world, 1)
-    for write in (lambda: None, usage_flush):
-        write()
-        error = refused(ErrorCode.QUOTA_EXCEEDED, lambda: quota_check_requests(tenant=world.tenant))
-        assert error.details is not None
-        assert (error.details["limit"], error.details["used"]) == (3, 3)
-    quota_check_requests(tenant=world.other)
-
-
-def test_what_another_process_counted_and_a_new_quota_show_a_moment_later(
-    world: World, batched: Settings
-) -> None:
-    batched.HMI_KEY_CACHE_S = 0.2
+    buffered.HMI_KEY_CACHE_S = 0.2
     Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=5)
     quota_check_requests(tenant=world.tenant)
-    UsageDay.unscoped.create(tenant=world.tenant, model_name="mood", day=datetime.now(UTC).date(), requests=5)
+    use(world, 5)
+    usage_flush()
     wait_until(lambda: not may_ask(world))
     Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=6)
     wait_until(lambda: may_ask(world))

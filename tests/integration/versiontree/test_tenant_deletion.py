@@ -37,7 +37,7 @@ from tenants.datasets.services.files import file_create
 from tenants.datasets.services.multipart_uploads import multipart_upload_create
 from tenants.datasets.services.uploads import upload_receive
 from tenants.datasets.storage import upload_store
-from tenants.usage.models import OmittedRequests, UsageDay, UsageMonth, UsageSum
+from tenants.usage.models import OmittedRequests, UsageDay, UsageSum
 from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.request_log import RequestEntry
 from tenants.usage.services.usage import answers_record, request_record, usage_record
@@ -202,7 +202,6 @@ def test_what_is_kept_bears_no_names(world: World) -> None:
     rows = UsageDay.objects.for_tenant(tenant).values_list("day", "model_name", "key_prefix")
     assert len(rows) == len({day for day, _, _ in rows})
     assert {(model_name, key) for _, model_name, key in rows} == {("", "")}
-    assert set(UsageMonth.objects.for_tenant(tenant).values_list("model_name", flat=True)) == {""}
     assert set(UsageSum.objects.for_tenant(tenant).values_list("key_prefix", flat=True)) == {""}
     kept = ("subject", "detail", "actor", "api_key", "address", "request_id")
     events = AuditEvent.objects.for_tenant(tenant)
@@ -232,6 +231,8 @@ def test_what_is_counted_while_it_leaves_is_kept_without_names(
     leave(world)
     rows = UsageDay.objects.for_tenant(world.tenant).filter(day=LATE)
     assert list(rows.values_list("model_name", "key_prefix", "requests")) == [("", "", 4)]
+    sums = UsageSum.objects.for_tenant(world.tenant).filter(day=LATE)
+    assert list(sums.values_list("key_prefix", "requests")) == [("", 4)]
 
 
 def count_late(tenant: Tenant) -> None:
@@ -331,6 +332,5 @@ def test_what_is_kept_is_a_short_list() -> None:
     assert {model.__name__ for model in RETAINED_MODELS} == {
         "AuditEvent",
         "UsageDay",
-        "UsageMonth",
         "UsageSum",
     }

@@ -43,17 +43,17 @@ def disguises(address: IPv4Address) -> list[str]:
 
 
 @given(refused_4 | refused_6)
-def test_no_address_that_is_not_public(address: IPv4Address | IPv6Address) -> None:
+def test_an_address_that_is_not_public_is_refused(address: IPv4Address | IPv6Address) -> None:
     assert not is_allowed(str(address))
 
 
 @given(refused_4.filter(lambda address: isinstance(address, IPv4Address)))
-def test_no_disguise_of_one_either(address: IPv4Address) -> None:
+def test_an_ipv6_address_of_a_private_ipv4_address_is_refused(address: IPv4Address) -> None:
     assert not any(map(is_allowed, disguises(address)))
 
 
 @given(public_4)
-def test_those_of_the_internet_may_be_sent_to_also_mapped_and_by_nat64(address: IPv4Address) -> None:
+def test_a_public_address_is_allowed_also_mapped_and_by_nat64(address: IPv4Address) -> None:
     mapped, _, nat64, *_ = disguises(address)
     assert is_allowed(str(address))
     assert is_allowed(mapped)
@@ -61,13 +61,13 @@ def test_those_of_the_internet_may_be_sent_to_also_mapped_and_by_nat64(address: 
 
 
 @given(st.lists(public_4.map(str)), refused_4.map(str), st.integers(min_value=0))
-def test_one_bad_address_of_a_name_is_enough(good: list[str], bad: str, place: int) -> None:
+def test_a_name_with_one_private_address_is_refused(good: list[str], bad: str, place: int) -> None:
     good.insert(place % (len(good) + 1), bad)
     with pytest.raises(AddressNotAllowed):
         check_addresses(good)
 
 
-def test_the_operator_may_allow_networks(settings: Settings) -> None:
+def test_a_network_in_the_settings_is_allowed(settings: Settings) -> None:
     settings.HMI_WEBHOOK_NETWORKS = [ip_network("10.1.0.0/16"), ip_network("fd00::/8")]
     assert is_allowed("10.1.2.3")
     assert is_allowed("::ffff:10.1.2.3")
@@ -96,11 +96,11 @@ def test_the_operator_may_allow_networks(settings: Settings) -> None:
         "https://example.org/" + "x" * 2000,
     ],
 )
-def test_an_address_that_cannot_be_sent_to_is_refused_at_once(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(HmiError) as refusal:
         clean_url(url)
     assert refusal.value.param == "url"
 
 
-def test_a_name_is_taken_as_it_stands() -> None:
+def test_a_url_is_kept_without_spaces() -> None:
     assert clean_url(" https://example.org:8443/hooks?from=hmi ") == "https://example.org:8443/hooks?from=hmi"

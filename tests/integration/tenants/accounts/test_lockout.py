@@ -28,9 +28,7 @@ def fail(*logins: str, address: str = HERE) -> list[int]:
     return [enter(Client(), login, "wrong", address=address).status_code for login in logins]
 
 
-def test_after_some_wrong_passwords_the_right_one_is_refused_too_and_the_page_says_why(
-    client: Client, world: World
-) -> None:
+def test_wrong_passwords_lock_an_account_for_their_address(client: Client, world: World) -> None:
     assert fail("owner", "owner", "owner") == [200, 200, 429]
     answer = enter(client, "owner")
     assert (answer.status_code, answer["Retry-After"]) == (429, "900")
@@ -40,7 +38,7 @@ def test_after_some_wrong_passwords_the_right_one_is_refused_too_and_the_page_sa
     assert not signed_in(client)
 
 
-def test_after_ten_times_as_many_from_several_addresses_nobody_signs_in_from_any(world: World) -> None:
+def test_wrong_passwords_from_many_addresses_lock_an_account_for_all(world: World) -> None:
     tries = [fail("owner", address=f"198.51.100.{n // 2}")[0] for n in range(30)]
     assert tries == [200] * 29 + [429]
     answer = enter(Client(), "owner", address="203.0.113.99")
@@ -51,7 +49,7 @@ def test_after_ten_times_as_many_from_several_addresses_nobody_signs_in_from_any
     assert enter(Client(), "owner", address="203.0.113.99").status_code == 302
 
 
-def test_a_new_password_ends_the_wait_of_an_account_everywhere(world: World) -> None:
+def test_a_new_password_unlocks_an_account_for_all_addresses(world: World) -> None:
     for n in range(15):
         fail("owner", "owner", address=f"198.51.100.{n}")
     assert enter(Client(), "owner").status_code == 429
@@ -59,17 +57,17 @@ def test_a_new_password_ends_the_wait_of_an_account_everywhere(world: World) -> 
     assert enter(Client(), "owner").status_code == 302
 
 
-def test_others_and_other_addresses_are_not_kept_waiting(client: Client, world: World) -> None:
+def test_a_lock_out_spares_other_accounts_and_addresses(client: Client, world: World) -> None:
     fail("owner", "owner", "owner")
     assert enter(client, "viewer").status_code == 302
     assert enter(Client(), "owner", address=ELSEWHERE).status_code == 302
 
 
-def test_the_address_in_other_letters_counts_for_the_same_account(client: Client, world: World) -> None:
+def test_tries_with_other_letter_case_count_for_the_same_account(client: Client, world: World) -> None:
     assert fail("owner", "Owner@Example.org", "OWNER") == [200, 200, 429]
 
 
-def test_nobody_has_tries_at_another_account_counted_as_their_own(world: World) -> None:
+def test_tries_at_another_account_do_not_count(world: World) -> None:
     assert world.owner.pk < world.viewer.pk
     EmailAddress.objects.create(user=world.owner, email=world.viewer.email, primary=True)
     User.objects.filter(pk=world.owner.pk).update(email=world.viewer.email)
@@ -78,24 +76,24 @@ def test_nobody_has_tries_at_another_account_counted_as_their_own(world: World) 
     assert fail(world.viewer.email) == [429]
 
 
-def test_all_addresses_that_one_client_has_count_as_one(world: World) -> None:
+def test_all_ipv6_addresses_of_a_client_count_as_one(world: World) -> None:
     tries = [fail("owner", address=f"2001:db8::{n}")[0] for n in range(3)]
     assert tries == [200, 200, 429]
     assert fail("owner", address="2001:db8:0:1::1") == [200]
     assert [fail("viewer", address=f"::ffff:203.0.113.{n}")[0] for n in range(3)] == [200, 200, 200]
 
 
-def test_a_name_that_nobody_has_is_held_to_the_same(client: Client, world: World) -> None:
+def test_tries_at_an_unknown_name_are_limited_too(client: Client, world: World) -> None:
     assert fail(*["x" * 4000] * 3) == [200, 200, 429]
 
 
-def test_the_right_password_in_between_begins_anew(world: World) -> None:
+def test_the_right_password_resets_the_count(world: World) -> None:
     fail("owner", "owner")
     assert enter(Client(), "owner@example.org").status_code == 302
     assert fail("owner", "owner") == [200, 200]
 
 
-def test_by_the_administrations_address_nobody_tries_more(client: Client, world: World) -> None:
+def test_tries_at_the_admin_login_count_too(client: Client, world: World) -> None:
     for _ in range(5):
         client.post("/admin/login/", {"username": "staff", "password": "wrong"})
     assert not AccessAttempt.objects.exists()  # nothing is tried there
@@ -103,7 +101,7 @@ def test_by_the_administrations_address_nobody_tries_more(client: Client, world:
     assert enter(client, "staff").status_code == 429
 
 
-def test_an_administrator_ends_the_wait(client: Client, world: World) -> None:
+def test_an_administrator_unlocks_an_account(client: Client, world: World) -> None:
     fail("owner", "owner", "owner")
     client.force_login(world.staff)
     row = AccessAttempt.objects.get()
@@ -120,7 +118,7 @@ def test_no_password_or_token_is_kept(client: Client, world: World) -> None:
     assert "secret-of-the-form" not in kept.post_data
 
 
-def test_whoever_tries_one_name_after_the_other_is_stopped_too(world: World) -> None:
+def test_tries_at_many_names_from_one_address_are_limited(world: World) -> None:
     statuses = fail(*(f"name{n}" for n in range(31)))
     assert (statuses[0], statuses[-1]) == (200, 429)
     answer = enter(Client(), "owner")
@@ -135,13 +133,11 @@ def through_proxies(client: Client, hops: str) -> int:
     return client.post("/login/", form, headers=headers, REMOTE_ADDR="127.0.0.1").status_code
 
 
-def test_without_trusted_proxies_nobody_gets_away_by_a_made_up_address(client: Client, world: World) -> None:
+def test_a_forwarded_address_is_ignored_without_trusted_proxies(client: Client, world: World) -> None:
     assert [through_proxies(client, f"203.0.113.{n}") for n in range(3)] == [200, 200, 429]
 
 
-def test_behind_a_trusted_proxy_the_client_is_who_it_names(
-    client: Client, world: World, settings: Settings
-) -> None:
+def test_a_trusted_proxy_names_the_client(client: Client, world: World, settings: Settings) -> None:
     settings.HMI_TRUSTED_PROXIES = 1
     assert [through_proxies(client, f"made-up, 203.0.113.{n}") for n in range(3)] == [200, 200, 200]
     assert [through_proxies(client, f"{n}, 203.0.113.9") for n in range(3)] == [200, 200, 429]

@@ -1,4 +1,4 @@
-"""What is sent to webhooks, when it is sent again, and where nothing is sent."""
+"""Delivery of webhooks: signatures, retries, leases, and refused targets."""
 
 import ssl
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def verified(request: Received, secret: str) -> bool:
     return True
 
 
-def test_an_event_arrives_signed_and_once(world: World, receiver: Receiver) -> None:
+def test_an_event_is_delivered_signed_and_once(world: World, receiver: Receiver) -> None:
     receiver.body = b"thanks \x00\xff" + b"x" * 5000
     endpoint, secret = endpoint_at(world, receiver.url)
     delivery = send_test(endpoint, world)
@@ -83,7 +83,7 @@ def test_an_event_arrives_signed_and_once(world: World, receiver: Receiver) -> N
     assert not verified(Received(request.path, request.headers, request.body + b" "), secret)
 
 
-def test_what_fails_is_tried_again_with_growing_pauses_and_then_given_up(
+def test_a_failing_delivery_is_retried_with_growing_delays_until_the_last_attempt(
     world: World, receiver: Receiver
 ) -> None:
     receiver.status, receiver.body = 500, b"<b>broken\x00</b>" + b"x" * 5000
@@ -114,7 +114,9 @@ def test_what_fails_is_tried_again_with_growing_pauses_and_then_given_up(
     assert receiver.received[-1].body == receiver.received[0].body
 
 
-def test_a_receiver_is_heard_that_asks_for_time_or_for_nothing_more(world: World, receiver: Receiver) -> None:
+def test_retry_after_delays_the_next_attempt_and_410_disables_the_endpoint(
+    world: World, receiver: Receiver
+) -> None:
     receiver.status, receiver.headers = 429, {"retry-after": "3600"}
     endpoint, _ = endpoint_at(world, receiver.url)
     delivery = send_test(endpoint, world)
@@ -130,7 +132,7 @@ def test_a_receiver_is_heard_that_asks_for_time_or_for_nothing_more(world: World
     assert "410" in again(delivery).endpoint.disabled_reason
 
 
-def test_after_days_of_failure_an_endpoint_is_turned_off_and_success_forgets_them(
+def test_an_endpoint_that_fails_for_days_is_disabled_and_success_resets_that(
     world: World, receiver: Receiver
 ) -> None:
     endpoint, _ = endpoint_at(world, receiver.url)
@@ -157,7 +159,7 @@ def test_after_days_of_failure_an_endpoint_is_turned_off_and_success_forgets_the
     assert again(waiting).state == DeliveryState.DELIVERED
 
 
-def test_a_worker_that_dies_after_sending_has_it_sent_again_and_one_that_is_late_writes_nothing(
+def test_a_delivery_of_a_dead_worker_is_sent_again_and_a_late_worker_records_nothing(
     world: World, receiver: Receiver
 ) -> None:
     endpoint, _ = endpoint_at(world, receiver.url)
@@ -179,7 +181,7 @@ def test_a_worker_that_dies_after_sending_has_it_sent_again_and_one_that_is_late
     assert ids == [found.event_id, found.event_id, again(behind).event_id]
 
 
-def test_two_secrets_sign_while_the_old_one_goes_on(world: World, receiver: Receiver) -> None:
+def test_both_secrets_sign_during_the_overlap(world: World, receiver: Receiver) -> None:
     endpoint, old = endpoint_at(world, receiver.url)
     _, new = webhook_rotate(endpoint=endpoint, overlap=timedelta(hours=1), actor=world.owner)
     send_test(endpoint, world)
@@ -205,7 +207,7 @@ def test_redirects_are_not_followed(world: World, receiver: Receiver) -> None:
     assert (found["status"], "redirect" in found["error"]) == (307, True)
 
 
-def test_what_was_checked_is_what_is_connected_to_whatever_the_name_says_next(
+def test_the_checked_address_is_connected_to_whatever_the_name_resolves_to_next(
     world: World, receiver: Receiver, settings: Settings
 ) -> None:
     """A resolver that changes its answer: first an allowed address, then one that is not."""
@@ -241,7 +243,7 @@ def secure(tmp_path: Path, settings: Settings) -> Iterator[tuple[Receiver, list[
         yield receiver, names
 
 
-def test_tls_goes_by_the_name_though_the_connection_goes_by_the_address(
+def test_tls_verifies_the_host_name_of_a_pinned_address(
     world: World, receiver: Receiver, secure: tuple[Receiver, list[str]]
 ) -> None:
     target, names = secure
@@ -260,7 +262,7 @@ def test_tls_goes_by_the_name_though_the_connection_goes_by_the_address(
     assert "certificate" in errors[1]
 
 
-def test_nothing_is_sent_for_a_suspended_tenant_and_old_deliveries_are_forgotten(
+def test_a_suspended_tenant_is_not_sent_to_and_old_deliveries_are_deleted(
     world: World, receiver: Receiver
 ) -> None:
     endpoint, _ = endpoint_at(world, receiver.url)
@@ -272,7 +274,7 @@ def test_nothing_is_sent_for_a_suspended_tenant_and_old_deliveries_are_forgotten
     assert list(WebhookDelivery.unscoped.all()) == [young]
 
 
-def test_one_that_holds_up_delays_no_other_endpoint(world: World, receiver: Receiver) -> None:
+def test_a_leased_endpoint_does_not_delay_another_endpoint(world: World, receiver: Receiver) -> None:
     slow, _ = endpoint_at(world, receiver.url)
     quick, _ = endpoint_at(world, receiver.url)
     first, second = send_test(slow, world), send_test(slow, world)

@@ -56,7 +56,7 @@ def told(endpoint: WebhookEndpoint) -> list[Any]:
     return [row.payload for row in rows]
 
 
-def test_jobs_and_aliases_are_told_to_whoever_wants_them(tree: TreeWorld) -> None:
+def test_events_of_jobs_and_aliases_go_to_subscribed_endpoints(tree: TreeWorld) -> None:
     everything, failures, other = hook(tree), hook(tree, "job.failed"), hook(tree)
     WebhookEndpoint.unscoped.filter(pk=other.pk).update(tenant=tree.stranger.memberships.get().tenant)
     job = evaluation_request(version=tree.hplm, dataset=tree.dataset, tenant=tree.tenant, actor=tree.owner)
@@ -84,7 +84,7 @@ def test_jobs_and_aliases_are_told_to_whoever_wants_them(tree: TreeWorld) -> Non
     assert len(ids) == 1, "one event, to two endpoints"
 
 
-def test_each_way_a_job_goes_is_told_once(tree: TreeWorld) -> None:
+def test_each_change_of_a_job_is_one_event(tree: TreeWorld) -> None:
     endpoint = hook(tree)
 
     def asked() -> Job:
@@ -116,7 +116,7 @@ def state_told(kind: str) -> str:
     return {"job.started": "running"}.get(kind, kind.removeprefix("job."))
 
 
-def test_the_end_of_a_batch_is_told_once_whichever_it_is(tree: TreeWorld) -> None:
+def test_each_end_of_a_batch_is_one_event(tree: TreeWorld) -> None:
     ends = ["batch.completed", "batch.failed", "batch.cancelled", "batch.expired"]
     endpoint, mood = hook(tree, *ends), hplm_of(tree.hplm).name
     one, two, three, four = (batch_sent(tree, mood) for _ in ends)
@@ -143,7 +143,7 @@ def batch_sent(tree: TreeWorld, model: str) -> Batch:
     return batch_submit(tenant=tree.tenant, model=model, filename="in.jsonl", stream=line, actor=tree.owner)
 
 
-def test_a_webhook_that_is_deleted_meanwhile_does_not_undo_the_end_of_a_batch(
+def test_a_webhook_deleted_meanwhile_does_not_undo_the_end_of_a_batch(
     transactional_db: None, artifact_root: Path, upload_root: Path
 ) -> None:
     tree = world_build()
@@ -160,7 +160,7 @@ def test_a_webhook_that_is_deleted_meanwhile_does_not_undo_the_end_of_a_batch(
     assert not WebhookEndpoint.unscoped.exists()
 
 
-def test_what_is_told_while_a_tenant_leaves_goes_with_it(transactional_db: None) -> None:
+def test_an_event_created_while_its_tenant_is_deleted_is_deleted_too(transactional_db: None) -> None:
     leaving = make_world().tenant
     webhook_create(tenant=leaving, url="https://example.org/", kinds=["job.failed"], actor=None)
     told_of = EventKind.JOB_FAILED
@@ -174,7 +174,7 @@ def test_what_is_told_while_a_tenant_leaves_goes_with_it(transactional_db: None)
     assert not WebhookEndpoint.unscoped.exists()
 
 
-def test_what_is_rolled_back_is_not_told(tree: TreeWorld) -> None:
+def test_a_rolled_back_change_creates_no_event(tree: TreeWorld) -> None:
     endpoint = hook(tree)
     with transaction.atomic():
         alias_move(hplm=hplm_of(tree.hplm), name="live", version=tree.hplm, actor=tree.owner)
@@ -183,7 +183,9 @@ def test_what_is_rolled_back_is_not_told(tree: TreeWorld) -> None:
     assert told(endpoint) == []
 
 
-def test_a_program_makes_tests_reads_and_replays(world: World, receiver: Receiver) -> None:
+def test_the_api_creates_tests_replays_rotates_and_deletes_a_webhook(
+    world: World, receiver: Receiver
+) -> None:
     _, key = world.key("manage")
     client = world.client(key=key)
     asked = {"url": receiver.url, "kinds": ["alias.moved", "job.failed"], "description": "CI"}
@@ -213,7 +215,7 @@ def test_a_program_makes_tests_reads_and_replays(world: World, receiver: Receive
     }
 
 
-def test_private_addresses_http_and_too_many_are_refused(world: World, settings: Settings) -> None:
+def test_private_addresses_http_and_too_many_webhooks_are_refused(world: World, settings: Settings) -> None:
     client = world.client(world.developer)
     for url in ("http://example.org/", "https://127.0.0.1/", "https://[::ffff:10.0.0.1]/"):
         answer = client.post(ADDRESS, {"url": url, "kinds": ["job.failed"]})
@@ -226,9 +228,7 @@ def test_private_addresses_http_and_too_many_are_refused(world: World, settings:
     assert answer.json()["error"]["code"] == "quota_exceeded"
 
 
-def test_a_person_makes_one_sees_its_secret_once_and_what_came_of_a_test(
-    world: World, receiver: Receiver
-) -> None:
+def test_the_pages_show_a_secret_once_and_escape_responses(world: World, receiver: Receiver) -> None:
     receiver.status, receiver.body = 503, b"<script>later</script>"
     client = Client()
     client.force_login(world.developer)
