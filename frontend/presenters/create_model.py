@@ -63,8 +63,6 @@ class EstimateShown:
     time: str
     basis: str
     storage: int | None
-    storage_is_rough: bool
-    stored: str
     place: int
     wait: str
 
@@ -102,20 +100,18 @@ def parent_choices(
     ]
 
 
-def estimate_shown(estimate: Estimate, *, stored: str) -> EstimateShown:
-    """Format an estimate. `stored` describes what the storage is for."""
-    jobs, wait = estimate.past_jobs, estimate.queue.wait_s
+def estimate_shown(estimate: Estimate) -> EstimateShown:
+    """Format an estimate."""
+    jobs, wait, until_ready = estimate.past_jobs, estimate.queue.wait_s, estimate.until_ready
+    basis = f"from {counted(jobs, 'past job')} of this root" if jobs else "from your time limit"
     return EstimateShown(
-        time=time_range(estimate.until_ready),
+        time="–" if until_ready is None else time_range(until_ready),
         basis=(
-            f"from {counted(jobs, 'similar job')}"
-            if jobs
-            else "rough estimate: few similar jobs have run here"
-        )
-        + (", without the wait in the queue" if wait is None else ""),
+            "unknown: no such job of this root has succeeded"
+            if until_ready is None
+            else basis + (", without the wait in the queue" if wait is None else "")
+        ),
         storage=estimate.storage_bytes,
-        storage_is_rough=estimate.storage_is_rough,
-        stored=stored,
         place=estimate.queue.position,
         wait="unknown" if wait is None else "none" if wait < 1 else f"about {time_amount(wait)}",
     )

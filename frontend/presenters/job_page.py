@@ -21,7 +21,7 @@ from frontend.presenters.versions import is_ready, version_row
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import RootKind, Version
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.readiness import TimeUntilReady
+from versiontree.tree.selectors.past_jobs import EstimateRange
 from versiontree.tree.selectors.versions import as_mapping, default_of
 from versiontree.tree.training_fields import LABELS
 from versiontree.tree.training_settings import SettingSpec, setting_specs
@@ -58,11 +58,10 @@ class FailurePlace:
 
 @dataclass(frozen=True, slots=True)
 class ReadyEstimate:
-    """The estimated time until a version is ready. `rough` marks estimates from few past jobs."""
+    """The estimated time until a version is ready."""
 
     what: str
     time: str
-    rough: bool
 
 
 def job_metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -105,13 +104,13 @@ def failure_place(job: Job) -> FailurePlace | None:
     return FailurePlace(job.stage or "start", job.progress, job.attempt, job.max_attempts, job.finished_at)
 
 
-def ready_estimate(version: Version, left: TimeUntilReady | None) -> ReadyEstimate | None:
+def ready_estimate(version: Version, left: EstimateRange | None) -> ReadyEstimate | None:
     """Return the formatted time until the version is ready; None if unknown."""
     if left is None:
         return None
     first = version.number == 1
     what = VersionKind(version.kind).label if first else f"v{version.number}"
-    return ReadyEstimate(what, time_range(left.seconds), left.rough)
+    return ReadyEstimate(what, time_range(left))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ from versiontree.tree.services.dry_run import dry_run
 from versiontree.tree.services.hplms import hplm_create
 
 DATASETS_SHOWN = 12
-STORED = "weights, plus a few kB of metadata"
 
 
 @require_http_methods(["GET", "POST"])
@@ -135,12 +134,11 @@ def _settings(request: TenantRequest, form: CreateForm, *, show_errors: bool) ->
 
 def _review(request: TenantRequest, form: CreateForm, config: dict[str, Any]) -> HttpResponse:
     cleaned = form.cleaned_data
-    estimate = hplm_estimate(parent=cleaned["parent"], dataset=cleaned["dataset"], settings=form.settings())
     context = {
         "chosen": cleaned,
         "parent": parent_name(cleaned["parent"]),
         "settings": settings_shown(form.settings()),
-        "estimate": estimate_shown(estimate, stored=STORED),
+        "estimate": estimate_shown(hplm_estimate(cleaned["parent"])),
         "warnings": config.get("warnings", []),
         "call": call_of(request, _body(form)),
     }

@@ -23,9 +23,6 @@ from versiontree.tree.selectors.versions import domain_of, domain_visible_to, ve
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.growth import domain_grow
-from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
-
-STORED = "lower layers and lookup table"
 
 
 @require_GET
@@ -108,21 +105,12 @@ def _estimate(
 
     `above` is the version to continue from; a new domain starts from the chosen parent.
     """
-    filled = form(request.access.tenant, {"alpha": DEFAULT_ALPHA} | (request.POST or request.GET).dict())
+    filled = form(request.access.tenant, (request.POST or request.GET).dict())
     filled.full_clean()
-    chosen = filled.cleaned_data
-    parent = above or chosen.get("parent")
-    if parent is None or not chosen.get("corpus") or chosen.get("alpha") is None:
+    parent = above or filled.cleaned_data.get("parent")
+    if parent is None or not filled.cleaned_data.get("corpus"):
         return None
-    before = above.config if above else {}
-    estimate = domain_estimate(
-        parent=parent,
-        corpus=chosen["corpus"],
-        alpha=chosen["alpha"],
-        settings=filled.settings(),
-        vectors=filled.plot_settings().get("vectors", before.get("vectors", DEFAULT_VECTORS)),
-    )
-    return estimate_shown(estimate, stored=STORED)
+    return estimate_shown(domain_estimate(parent, settings=filled.settings()))
 
 
 def _create(request: TenantRequest, form: DomainForm) -> Version:

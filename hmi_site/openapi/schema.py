@@ -13,8 +13,6 @@ from hmi_site.http.body_limits import FORM
 from inference.api.errors import API_PREFIX
 from tenants.accounts.api import idempotency
 from tenants.accounts.api.idempotency import IdempotentView
-from tenants.base.api import conditional
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.errors import INTERNAL_MESSAGE, ErrorCode, HmiError
 
 Json = dict[str, Any]
@@ -40,9 +38,6 @@ COMMON_ERRORS: Final[dict[int, tuple[ErrorCode, str]]] = {
 }
 GONE_ERRORS: Final = {410: (ErrorCode.INVITATION_OVER, "The object is no longer available.")}
 WRITE_ERRORS: Final = {409: (ErrorCode.CONFLICT, "Not possible in the present state.")}
-CONDITIONAL_ERRORS: Final = {
-    412: (ErrorCode.PRECONDITION_FAILED, "The object has changed since the `ETag` in `If-Match`.")
-}
 BODY_ERRORS: Final = {
     408: (ErrorCode.BODY_TOO_SLOW, "The body did not arrive, or arrived too slowly."),
     413: (ErrorCode.BODY_TOO_LARGE, "The body is too large."),
@@ -58,7 +53,6 @@ UPLOADS_PATH: Final = "/uploads"
 NOT_READY_PATHS: Final = ("/export", "/fit")
 """Ends of the paths whose GET is refused while a version is not ready."""
 GONE_PATH: Final = "/resend"
-CONDITIONAL_METHODS: Final = {"put", "patch", "delete"}
 
 COMMON_HEADERS: Final[dict[str, str]] = {
     "x-request-id": "The id of the request: the caller's own, or a generated one. The log has it, too.",
@@ -86,18 +80,10 @@ IDEMPOTENCY_KEY: Final = _parameter(
 REPLAYED: Final = _parameter(
     idempotency.REPLAYED, "`true` if this is the stored response of an earlier request.", [200, 201, 202]
 )
-IF_MATCH: Final = _parameter(
-    conditional.IF_MATCH, "The `ETag` of a GET. If the object has changed since, nothing happens (412)."
-)
-IF_NONE_MATCH: Final = _parameter(
-    conditional.IF_NONE_MATCH,
-    "The `ETag` of an earlier response. If it still matches, the response is 304 without a body.",
-)
-ETAG: Final = _parameter("ETag", "The version of the object in this response.", [200])
 
 
 class HmiAutoSchema(AutoSchema):
-    """Describes operations by docstrings, and adds the headers of idempotent and conditional views.
+    """Describes operations by docstrings, and adds the headers of idempotent views.
 
     The docstring is that of the method, or of the view if the method has none: its first sentence is the
     summary.
@@ -118,13 +104,6 @@ class HmiAutoSchema(AutoSchema):
             and self.view.takes_idempotency_key
         ):
             headers += [IDEMPOTENCY_KEY, REPLAYED]
-        if isinstance(self.view, ConditionalView):
-            if self.method in self.view.conditional_methods:
-                headers.append(IF_MATCH)
-            if self.method in conditional.READ_METHODS and not self.view.volatile_fields:
-                headers.append(IF_NONE_MATCH)
-            if self.method in conditional.ETAG_METHODS:
-                headers.append(ETAG)
         return [*super().get_override_parameters(), *headers]
 
 
@@ -139,7 +118,7 @@ def add_common_responses(result: Json, **_: Any) -> Json:
 
     A status that the view describes itself stays.
     """
-    errors = COMMON_ERRORS | WRITE_ERRORS | GONE_ERRORS | BODY_ERRORS | UPLOAD_ERRORS | CONDITIONAL_ERRORS
+    errors = COMMON_ERRORS | WRITE_ERRORS | GONE_ERRORS | BODY_ERRORS | UPLOAD_ERRORS
     components = result.setdefault("components", {})
     components["responses"] = {
         f"Error{status}": _error_response(*errors[status], status) for status in sorted(errors)
@@ -151,9 +130,6 @@ def add_common_responses(result: Json, **_: Any) -> Json:
         responses = operation["responses"]
         for status in _error_statuses(path, method, operation):
             responses.setdefault(str(status), {"$ref": f"#/components/responses/Error{status}"})
-        names = {parameter.get("name") for parameter in operation.get("parameters", ())}
-        if conditional.IF_NONE_MATCH in names:
-            responses["304"] = {"description": f"The object still matches `{conditional.IF_NONE_MATCH}`."}
         for response in responses.values():
             if "$ref" not in response:
                 response["headers"] = _header_refs(*COMMON_HEADERS) | response.get("headers", {})
@@ -208,8 +184,6 @@ def _error_statuses(path: str, method: str, operation: Json) -> Iterator[int]:
         yield from WRITE_ERRORS
     if path.endswith(GONE_PATH):
         yield from GONE_ERRORS
-    if method in CONDITIONAL_METHODS:
-        yield from CONDITIONAL_ERRORS
     if "requestBody" in operation:
         yield from BODY_ERRORS
     if UPLOADS_PATH in path and method != "get":

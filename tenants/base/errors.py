@@ -37,7 +37,6 @@ class ErrorCode(StrEnum):
     UNSUPPORTED_PARAMETER = "unsupported_parameter"
     NOT_ACCEPTABLE = "not_acceptable"
     UNKNOWN_HOST = "unknown_host"
-    PRECONDITION_FAILED = "precondition_failed"
     CONFLICT = "conflict"
     HAS_DEPENDENTS = "has_dependents"
     LAST_OWNER = "last_owner"
@@ -102,7 +101,6 @@ _STATUS_OTHER_THAN_422: dict[ErrorCode, int] = {
     ErrorCode.UNSUPPORTED_TYPE: 415,
     ErrorCode.NOT_ACCEPTABLE: 406,
     ErrorCode.UNKNOWN_HOST: 400,
-    ErrorCode.PRECONDITION_FAILED: 412,
     ErrorCode.CONFLICT: 409,
     ErrorCode.HAS_DEPENDENTS: 409,
     ErrorCode.LAST_OWNER: 409,

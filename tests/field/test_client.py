@@ -488,7 +488,7 @@ SECRET_HEADERS: list[dict[str, str]] = [
     {"Accept": CANARY},
     {"Cookie": f"sessionid={CANARY}"},
     {"Tus-Resumable": CANARY, "Upload-Length": CANARY, "Upload-Metadata": CANARY},
-    {"If-Match": CANARY, "X-Request-Id": f"{CANARY} {CANARY}"},
+    {"X-Request-Id": f"{CANARY} {CANARY}"},
 ]
 SECRET_BODIES: list[str] = [
     f'{{"password": "{CANARY}',

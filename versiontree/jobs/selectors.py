@@ -29,12 +29,12 @@ def median_durations(kinds: Iterable[str]) -> dict[str, float]:
     return found
 
 
-def succeeded_jobs(kind: JobKind) -> QuerySet[Any]:
-    """Succeeded jobs of this kind, newest first, annotated with their duration as ``took``.
+def succeeded_jobs(*kinds: JobKind) -> QuerySet[Any]:
+    """Succeeded jobs of these kinds, newest first, annotated with their duration as ``took``.
 
     Only those of one attempt: the others also waited for the next one.
     """
-    done = Job.unscoped.filter(kind=kind, state=JobState.SUCCEEDED, attempt=1)
+    done = Job.unscoped.filter(kind__in=kinds, state=JobState.SUCCEEDED, attempt=1)
     took = ExpressionWrapper(F("finished_at") - F("started_at"), output_field=DurationField())
     timed = done.filter(started_at__isnull=False, finished_at__isnull=False).annotate(took=took)
     return timed.order_by("-finished_at")

@@ -14,13 +14,13 @@ from rest_framework.response import Response
 from inference.batches.api.serializers import BatchCreateSerializer, BatchesQuerySerializer, BatchSerializer
 from inference.batches.models import Batch
 from inference.batches.selectors import batch_file_open, batch_of, batches_of
-from inference.batches.services.batches import batch_cancel, batch_delete, batch_lock, batch_submit
+from inference.batches.services.batches import batch_cancel, batch_delete, batch_submit
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.downloads import OCTET_STREAM, DownloadView, download_type
 from tenants.base.api.inputs import validated_body, validated_query
+from tenants.base.api.object_view import ObjectView
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.selectors.uploads import upload_of
 
@@ -64,7 +64,7 @@ class BatchesView(BatchTenantView):
         return Response(BatchSerializer(batch).data, status=status.HTTP_201_CREATED)
 
 
-class BatchView(ConditionalView, BatchTenantView):
+class BatchView(ObjectView, BatchTenantView):
     """Get a batch and its progress."""
 
     @property
@@ -74,9 +74,6 @@ class BatchView(ConditionalView, BatchTenantView):
 
     def find_object(self, *, batch_id: UUID, **_: Any) -> Batch:
         return batch_of(self.tenant, batch_id)
-
-    def lock(self, row: Batch) -> None:
-        batch_lock(batch=row)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, batch_id: UUID, **_: Any) -> Response:

@@ -20,8 +20,8 @@ from tenants.accounts.permissions import request_actor
 from tenants.accounts.selectors import api_key_of, api_keys_of
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 from tenants.audit.services import person
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import validated_body
+from tenants.base.api.object_view import ObjectView
 
 
 class ApiKeyBaseView(TenantView):
@@ -53,10 +53,8 @@ class ApiKeysView(ApiKeyBaseView):
         return _with_plaintext(*api_key_create(tenant=self.tenant, created_by=created_by, **data))
 
 
-class ApiKeyView(ConditionalView, ApiKeyBaseView):
+class ApiKeyView(ObjectView, ApiKeyBaseView):
     """Get an API key by its prefix."""
-
-    volatile_fields = ("last_used_at",)
 
     def find_object(self, *, prefix: str, **_: Any) -> ApiKey:
         return api_key_of(self.tenant, prefix)

@@ -22,8 +22,8 @@ from tenants.accounts.services.invitations import (
     invitation_send_email,
     invitation_withdraw,
 )
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import validated_body
+from tenants.base.api.object_view import ObjectView
 
 
 class InvitationBaseView(TenantView):
@@ -65,7 +65,7 @@ class InvitationsView(InvitationBaseView):
         return self.send(*invitation_create(tenant=self.tenant, actor=self.user, **data))
 
 
-class InvitationView(ConditionalView, InvitationBaseView):
+class InvitationView(ObjectView, InvitationBaseView):
     """Get an invitation in any state."""
 
     def find_object(self, *, invitation_id: int, **_: Any) -> Invitation:

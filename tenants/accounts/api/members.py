@@ -12,9 +12,9 @@ from tenants.accounts.api.serializers import MemberRemoveSerializer, MemberRoleS
 from tenants.accounts.models import Membership, Role
 from tenants.accounts.permissions import request_actor, require_role
 from tenants.accounts.selectors import member_of, members_of
-from tenants.accounts.services.members import member_remove, member_set_role, members_lock
-from tenants.base.api.conditional import ConditionalView
+from tenants.accounts.services.members import member_remove, member_set_role
 from tenants.base.api.inputs import validated_body, validated_query
+from tenants.base.api.object_view import ObjectView
 
 
 class MemberBaseView(TenantView):
@@ -37,16 +37,11 @@ class MembersView(MemberBaseView):
         return self.get_paginated_response(MemberSerializer(page, many=True).data)
 
 
-class MemberView(ConditionalView, MemberBaseView):
+class MemberView(ObjectView, MemberBaseView):
     """Get a member by the id of the membership."""
-
-    volatile_fields = ("last_sign_in_at",)
 
     def find_object(self, *, member_id: int, **_: Any) -> Membership:
         return member_of(self.tenant, member_id)
-
-    def lock(self, row: Membership) -> None:
-        members_lock(membership=row)
 
     @extend_schema(request=MemberRoleSerializer, responses=MemberSerializer)
     def patch(self, request: Request, **kwargs: Any) -> Response:

@@ -25,8 +25,8 @@ from tenants.accounts.services.tenants import (
     tenant_set_request_texts,
     tenant_set_sharing,
 )
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import validated_body
+from tenants.base.api.object_view import ObjectView
 from tenants.base.api.pagination import ApiCursorPagination
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import platform_scope
@@ -60,12 +60,11 @@ class TenantsView(GenericAPIView[Tenant]):
         return self.get_paginated_response(TenantSerializer(page, many=True).data)
 
 
-class TenantDetailView(ConditionalView, TenantView):
+class TenantDetailView(ObjectView, TenantView):
     """Get a tenant with its quota and usage."""
 
     serializer_class = TenantDetailSerializer
     write_role = Role.OWNER
-    volatile_fields = ("storage_used_bytes", "requests_today")
 
     def find_object(self, **_: Any) -> Tenant:
         """Return the tenant from the database: that of the request may come from a cache."""

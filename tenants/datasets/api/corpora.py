@@ -10,8 +10,8 @@ from rest_framework.response import Response
 from tenants.accounts.api.access import StaffView, TenantView
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import SearchQuerySerializer, UploadFormParser, validated_body, validated_query
+from tenants.base.api.object_view import ObjectView
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.api.serializers import (
     CorpusFileSerializer,
@@ -74,7 +74,7 @@ class CorpusPreviewView(TenantView):
         return Response(corpus_preview(stream=file, filename=file.name))
 
 
-class CorpusView(ConditionalView, TenantView):
+class CorpusView(ObjectView, TenantView):
     """Get a corpus."""
 
     serializer_class = CorpusSerializer

@@ -9,8 +9,8 @@ from rest_framework.response import Response
 
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import SearchQuerySerializer, UploadFormParser, validated_body, validated_query
+from tenants.base.api.object_view import ObjectView
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.api.serializers import (
     DatasetFilesSerializer,
@@ -79,7 +79,7 @@ class DatasetPreviewView(TenantView):
         return Response(dataset_preview(**_files_and_options(data)))
 
 
-class DatasetView(ConditionalView, TenantView):
+class DatasetView(ObjectView, TenantView):
     """Get a dataset."""
 
     serializer_class = DatasetSerializer

@@ -21,9 +21,9 @@ from rest_framework.response import Response
 
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.downloads import OCTET_STREAM
 from tenants.base.api.inputs import validated_body
+from tenants.base.api.object_view import ObjectView
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT, upload_slot
 from tenants.datasets.api.serializers import CheckCreateSerializer, CheckSerializer, UploadSerializer
@@ -154,12 +154,11 @@ class UploadsView(TusView):
         return Response(status=HTTPStatus.CREATED, headers={"Location": location, **_offset_headers(upload)})
 
 
-class UploadView(ConditionalView, TusView):
+class UploadView(ObjectView, TusView):
     """Get the progress of an upload."""
 
     body_limit_setting = UPLOAD_BODY_LIMIT
     keeps_partial_body = ("PATCH",)  # the client sends the rest of a body that broke off
-    conditional_methods = frozenset({"DELETE"})  # PATCH has `Upload-Offset` instead
 
     def find_object(self, *, upload_id: UUID, **_: Any) -> Upload:
         return upload_of(self.tenant, request_actor(self.request), upload_id)
@@ -289,7 +288,7 @@ class ChecksView(TenantView):
         return Response(CheckSerializer(check).data, status=code)
 
 
-class CheckView(ConditionalView, TenantView):
+class CheckView(ObjectView, TenantView):
     """Get a check with its result."""
 
     serializer_class = CheckSerializer

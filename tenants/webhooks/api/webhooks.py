@@ -13,8 +13,8 @@ from rest_framework.serializers import BaseSerializer
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Role
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import validated_body
+from tenants.base.api.object_view import ObjectView
 from tenants.webhooks.api.serializers import (
     DeliverySerializer,
     WebhookChangeSerializer,
@@ -56,10 +56,8 @@ class WebhooksView(WebhookBaseView):
         return _with_secret(endpoint, secret, status.HTTP_201_CREATED)
 
 
-class WebhookView(ConditionalView, WebhookBaseView):
+class WebhookView(ObjectView, WebhookBaseView):
     """Get a webhook."""
-
-    volatile_fields = ("failing_since",)
 
     def find_object(self, *, endpoint_id: UUID, **_: Any) -> WebhookEndpoint:
         return webhook_of(self.tenant, endpoint_id)
@@ -112,7 +110,7 @@ class DeliveriesView(WebhookBaseView):
         return self.get_paginated_response(DeliverySerializer(page, many=True).data)
 
 
-class DeliveryView(ConditionalView, WebhookBaseView):
+class DeliveryView(ObjectView, WebhookBaseView):
     """Get a delivery."""
 
     serializer_class = DeliverySerializer

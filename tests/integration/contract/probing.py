@@ -39,7 +39,7 @@ CHECKS = [
 ]
 AnyCase = Case[Any]
 Operation = APIOperation[Any, Any, Any, Any]
-OF_NOTHING = {"cursor", "after", "If-Match", "Authorization"}
+OF_NOTHING = {"cursor", "after", "Authorization"}
 MOSTLY = st.sampled_from([True, True, True, False])
 QUIET = settings(
     max_examples=EXAMPLES,

@@ -74,7 +74,7 @@ CALL = st.fixed_dictionaries(
 )
 HEADERS = st.dictionaries(
     st.sampled_from(
-        ["X-Request-Id", "Idempotency-Key", "If-Match", "X-Timeout-S", "Upload-Length", "Upload-Offset",
+        ["X-Request-Id", "Idempotency-Key", "X-Timeout-S", "Upload-Length", "Upload-Offset",
          "Upload-Metadata", "Upload-Checksum", "Repr-Digest", "Tus-Resumable", "Accept", "Range",
          "Content-Length", "Content-Encoding", "Inference-Header-Content-Length", "X-Api-Key", "Host",
          "X-HTTP-Method-Override", "X-Forwarded-For", "Expect", "Accept-Encoding"]

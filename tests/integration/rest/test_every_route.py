@@ -1,4 +1,4 @@
-"""What every route of the API keeps to: keys for creating, tags for changing, pages for lists."""
+"""What every route of the API keeps to: keys for creating, pages for lists."""
 
 import json
 import re
@@ -30,17 +30,6 @@ HAS_ITS_OWN_WAY = {"infer", "v1/embeddings", "v1/chat/completions", "v1/completi
 BARE = {"tree", "jobs/<uuid:job_id>/events", "platform/jobs/<uuid:job_id>/events"}
 """Lists alone, whose header ``Link`` has the addresses of other pages."""
 NEXT = re.compile(r'<([^>]+)>; rel="next"')
-SAYS_WHERE_IT_GOES_ON = {"uploads/<uuid:upload_id>"}
-"""PATCH takes the offset; DELETE is held against the tag."""
-
-CHANGES_BY_ITSELF = {
-    "tenants/acme",
-    "api-keys/<str:prefix>",
-    "members/<int:member_id>",
-    "webhooks/<uuid:endpoint_id>",
-}
-"""Of these GET tells always."""
-
 Asked = tuple[str, Methods, str]
 """A route, its methods, and its address in the world."""
 
@@ -132,36 +121,6 @@ def test_every_post_takes_an_idempotency_key_and_answers_once(world: World) -> N
             faults.append(f"{path} takes another body: {other.status_code}")
     assert not faults, "\n".join(faults)
     assert len(replayed) > len(bodies) + 8
-
-
-def test_every_single_thing_has_a_tag_and_every_change_is_held_against_it(world: World) -> None:
-    faults, changes = [], 0
-    for client, (route, methods, path) in asked_of(world, in_the_tenant(world)):
-        if not route.endswith((">", "/acme")) or "GET" not in methods or path.startswith("/v1/"):
-            continue
-        tag = ask(client, "GET", path).headers.get("ETag", "")
-        if not tag or tag != ask(client, "GET", path).headers.get("ETag"):
-            faults.append(f"GET {path} has no lasting tag: {tag!r}")
-        again = ask(client, "GET", path, If_None_Match=f'"0", W/{tag}')
-        if again.status_code == 200 and route in CHANGES_BY_ITSELF:
-            pass
-        elif (again.status_code, again.content, again.headers.get("ETag")) != (304, b"", tag):
-            faults.append(f"GET {path} is told again: {again.status_code}")
-        if ask(client, "GET", path, If_None_Match='"0"').status_code != 200:
-            faults.append(f"GET {path} is not told to who knows something else")
-        for method in {"PUT", "PATCH", "DELETE"} & methods.keys():
-            if method == "PATCH" and route in SAYS_WHERE_IT_GOES_ON:
-                continue
-            changes += 1
-            stale = ask(client, method, path, If_Match='"0"')
-            if (stale.status_code, stale.json()["error"]["code"]) != (412, "precondition_failed"):
-                faults.append(f"{method} {path} is not held against the tag: {stale.status_code}")
-            for matching in (tag, "*", f'"0", {tag}'):
-                usual, held = ask(client, method, path), ask(client, method, path, If_Match=matching)
-                if held.status_code != usual.status_code:
-                    faults.append(f"{method} {path} with {matching}: {held.status_code}")
-    assert not faults, "\n".join(faults)
-    assert changes > 8
 
 
 def test_every_list_comes_in_pages_that_begin_where_the_last_ended(world: World) -> None:

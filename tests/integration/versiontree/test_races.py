@@ -7,17 +7,20 @@ from threading import Barrier
 from typing import TypeVar
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from tenants.base.errors import ErrorCode, HmiError
+from tests.integration.sessions import by_itself, wait_for_a_waiting_session
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.control import job_cancel, job_retry
 from versiontree.jobs.services.lifecycle import job_claim, job_fail, job_succeed
-from versiontree.tree.models import Domain, Hplm, Version
+from versiontree.tree.models import Alias, Domain, Hplm, Version
+from versiontree.tree.services.aliases import hplm_lock
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
+from versiontree.tree.services.versions import version_lock
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("in_platform_scope")]
 
@@ -94,6 +97,23 @@ def test_a_retry_behind_a_job_that_just_succeeds_is_not_left_waiting(
         evaluating.refresh_from_db()
         assert evaluating.state == JobState.QUEUED
         assert tree_factory.do_jobs(model).state == "ready"
+
+
+def test_promotion_waits_for_a_change_of_its_model_and_holds_no_version_meanwhile(
+    root: Version, acme: TenantFixture
+) -> None:
+    """Model before version, everywhere: else both would wait for each other."""
+    hplm = tree_factory.hplm_of(tree_factory.ready_hplm(root, "spam", acme))
+    tuning, evaluating = tree_factory.jobs_in_order(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+    tree_factory.do_job(tuning)
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            hplm_lock(hplm=hplm)
+            promoting = pool.submit(copy_context().run, by_itself, tree_factory.do_job, evaluating)
+            wait_for_a_waiting_session()
+            version_lock(version_id=evaluating.version_id)
+        promoting.result()
+    assert Alias.unscoped.get(hplm=hplm, name="default").version.number == 2
 
 
 def test_a_quota_of_one_lets_one_of_many_in(root: Version, acme: TenantFixture) -> None:

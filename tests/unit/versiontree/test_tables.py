@@ -96,7 +96,7 @@ def test_jobs_and_those_who_plant_them_ask_for_as_many_texts() -> None:
     assert import_module("workers.training.corpus").MINIMUM_TEXTS == MIN_TEXTS
 
 
-def test_jobs_and_the_estimate_of_them_count_as_many_epochs() -> None:
+def test_default_epochs_in_the_settings_help_are_those_of_training() -> None:
     assert import_module("workers.training.search").DEFAULT_EPOCHS == DEFAULT_EPOCHS
 
 

@@ -11,8 +11,8 @@ from rest_framework.response import Response
 from tenants.accounts.api.access import StaffView, TenantView
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import validated_query
+from tenants.base.api.object_view import ObjectView
 from tenants.base.api.pagination import LinkHeaderPagination
 from versiontree.jobs.api.serializers import (
     POSITIONS,
@@ -62,7 +62,7 @@ class _Jobs(_Job):
         return self.get_paginated_response(JobSerializer(page, many=True, context=context).data)
 
 
-class _JobDetail(ConditionalView, _Job):
+class _JobDetail(ObjectView, _Job):
     def find_object(self, *, job_id: UUID, **_: Any) -> Job:
         return job_detail(self.owner, job_id)
 

@@ -13,8 +13,8 @@ from rest_framework.response import Response
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Role
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.downloads import OCTET_STREAM, DownloadView, download_type
+from tenants.base.api.object_view import ObjectView
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.transfer.archive.sources import ZIP_TYPE
 from versiontree.transfer.models import Takeout
@@ -72,7 +72,7 @@ class TakeoutsView(_TakeoutBaseView):
         return Response(TakeoutSerializer(takeout).data, status=status.HTTP_201_CREATED)
 
 
-class TakeoutView(ConditionalView, _TakeoutBaseView):
+class TakeoutView(ObjectView, _TakeoutBaseView):
     """Get a takeout and its progress."""
 
     def find_object(self, *, takeout_id: UUID, **_: Any) -> Takeout:

@@ -10,8 +10,8 @@ from rest_framework.response import Response
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import validated_body
+from tenants.base.api.object_view import ObjectView
 from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
@@ -108,7 +108,7 @@ class DomainVersionsView(_DomainVersions, OwnerView):
     """The versions of a domain that a tenant sees."""
 
 
-class DomainView(ConditionalView, OwnerView):
+class DomainView(ObjectView, OwnerView):
     """Get a domain."""
 
     serializer_class = DomainSerializer

@@ -13,7 +13,6 @@ from rest_framework.response import Response
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import validated_body
-from tenants.datasets.models import Corpus
 from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
@@ -47,12 +46,13 @@ class QueueSerializer(serializers.Serializer[Any]):
 class EstimateSerializer(serializers.Serializer[Any]):
     """The estimate of a model."""
 
-    seconds = SecondsSerializer(help_text="Of training and evaluation.")
-    past_jobs = serializers.IntegerField(
-        help_text="How many past jobs the estimate is based on; 0: a rough cost model."
+    seconds = SecondsSerializer(
+        allow_null=True,
+        help_text="Of training and evaluation; null if no such job has succeeded below the root.",
     )
+    past_jobs = serializers.IntegerField(help_text="How many past trainings the estimate is based on.")
     storage_bytes = serializers.IntegerField(
-        allow_null=True, help_text="Of its weights; null if the root's config cannot be read."
+        allow_null=True, help_text="The median of past models of the root; null if there are none."
     )
     queue = QueueSerializer()
     warnings = serializers.ListField(
@@ -63,13 +63,12 @@ class EstimateSerializer(serializers.Serializer[Any]):
 class DomainEstimateSerializer(EstimateSerializer):
     """The estimate of a domain or of its update."""
 
-    seconds = SecondsSerializer(help_text="Of further pretraining and of building the table.")
-    storage_bytes = serializers.IntegerField(
+    seconds = SecondsSerializer(
         allow_null=True,
-        help_text="Of its lower layers and its table; null if the root's config cannot be read.",
+        help_text="Of further pretraining and of building the table; null if no such job has succeeded.",
     )
-    storage_is_rough = serializers.BooleanField(
-        help_text="No similar table exists: an upper bound that assumes that all fragments differ."
+    storage_bytes = serializers.IntegerField(
+        allow_null=True, help_text="The median of past domains of the root; null if there are none."
     )
 
 
@@ -88,7 +87,7 @@ class EstimateView(OwnerView):
         body["parent"], body["dataset"] = chosen
         actor = request_actor(request)
         config = dry_run(lambda: hplm_create(tenant=self.tenant, **body, actor=actor)).config
-        estimate = hplm_estimate(parent=body["parent"], dataset=body["dataset"], settings=config["settings"])
+        estimate = hplm_estimate(body["parent"])
         data = {**asdict(estimate), "warnings": config.get("warnings", [])}
         return Response(EstimateSerializer(data).data)
 
@@ -99,18 +98,12 @@ class _DomainEstimate(GenericAPIView[Version]):
     queryset = Version.unscoped.none()
     owner: Tenant | None
 
-    def estimate(self, corpus: Corpus, create: Callable[[], Version]) -> Response:
+    def estimate(self, create: Callable[[], Version]) -> Response:
         """The estimate of the version that ``create`` makes in a dry run."""
         version = dry_run(create)
         assert version.parent is not None  # only a root's version has none
         config = version.config
-        estimate = domain_estimate(
-            parent=version.parent,
-            corpus=corpus,
-            alpha=config["alpha"],
-            settings=config["settings"],
-            vectors=config["vectors"],
-        )
+        estimate = domain_estimate(version.parent, settings=config["settings"])
         data = {**asdict(estimate), "warnings": config.get("warnings", [])}
         return Response(DomainEstimateSerializer(data).data)
 
@@ -121,7 +114,7 @@ class _NewDomainEstimate(_DomainEstimate):
         body, actor = validated_body(DomainCreateSerializer, request), request_actor(request)
         body["parent"] = version_visible_to(self.owner, body["parent"], param="parent")
         body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
-        return self.estimate(body["corpus"], lambda: domain_create(tenant=self.owner, **body, actor=actor))
+        return self.estimate(lambda: domain_create(tenant=self.owner, **body, actor=actor))
 
 
 class _DomainUpdateEstimate(_DomainEstimate):
@@ -130,7 +123,7 @@ class _DomainUpdateEstimate(_DomainEstimate):
         body, actor = validated_body(DomainUpdateSerializer, request), request_actor(request)
         domain = domain_of(self.owner, domain_id)
         body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
-        return self.estimate(body["corpus"], lambda: domain_update(domain=domain, **body, actor=actor))
+        return self.estimate(lambda: domain_update(domain=domain, **body, actor=actor))
 
 
 class DomainsEstimateView(_NewDomainEstimate, OwnerView):

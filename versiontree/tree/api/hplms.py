@@ -9,8 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import SearchQuerySerializer, validated_body, validated_query
+from tenants.base.api.object_view import ObjectView
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.api.jobs import OwnerView
 from versiontree.tree.api.serializers import (
@@ -38,7 +38,7 @@ from versiontree.tree.selectors.versions import (
     hplms_of,
     versions_of,
 )
-from versiontree.tree.services.aliases import alias_move, alias_remove, alias_roll_back, hplm_lock
+from versiontree.tree.services.aliases import alias_move, alias_remove, alias_roll_back
 from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
 from versiontree.tree.services.hplms import (
     hplm_create,
@@ -75,7 +75,7 @@ class HplmsView(OwnerView):
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 
 
-class HplmView(ConditionalView, OwnerView):
+class HplmView(ObjectView, OwnerView):
     """Get a model by its name."""
 
     serializer_class = HplmSerializer
@@ -128,7 +128,7 @@ class HplmVersionsView(OwnerView):
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 
 
-class HplmVersionView(ConditionalView, OwnerView):
+class HplmVersionView(ObjectView, OwnerView):
     """Get a version of a model by its number."""
 
     serializer_class = VersionSerializer
@@ -159,7 +159,7 @@ class AliasesView(OwnerView):
         return self.get_paginated_response(AliasSerializer(page, many=True).data)
 
 
-class AliasView(ConditionalView, OwnerView):
+class AliasView(ObjectView, OwnerView):
     """Get an alias of a model."""
 
     serializer_class = AliasSerializer
@@ -167,9 +167,6 @@ class AliasView(ConditionalView, OwnerView):
 
     def find_object(self, *, name: str, alias: str, **_: Any) -> Alias:
         return alias_of(hplm_of(self.tenant, name), alias)
-
-    def lock(self, row: Alias) -> None:
-        hplm_lock(hplm=row.hplm)
 
     @extend_schema(request=AliasPutSerializer, responses=AliasSerializer)
     def put(self, request: Request, name: str, alias: str, **_: Any) -> Response:

@@ -8,8 +8,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import validated_body, validated_query
+from tenants.base.api.object_view import ObjectView
 from tenants.base.api.pagination import LinkHeaderPagination
 from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.api.serializers import (
@@ -69,7 +69,7 @@ class RootsView(OwnerView):
         return self.get_paginated_response(RootSerializer(page, many=True).data)
 
 
-class VersionView(ConditionalView, OwnerView):
+class VersionView(ObjectView, OwnerView):
     """Get a version by its id."""
 
     serializer_class = VersionSerializer

@@ -1,7 +1,6 @@
 """The time until a version is ready, and which models fail too many requests."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import add
@@ -18,19 +17,11 @@ from versiontree.jobs.selectors import queue_position
 from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.selectors.estimates import job_estimates
+from versiontree.tree.selectors.estimates import jobs_estimate
 from versiontree.tree.selectors.past_jobs import EstimateRange
 
 
-@dataclass(frozen=True, slots=True)
-class TimeUntilReady:
-    """The seconds until a version is ready, ``rough`` if a part of them comes from the cost model."""
-
-    seconds: EstimateRange
-    rough: bool
-
-
-def time_until_ready(version: Version, jobs: Iterable[Job]) -> TimeUntilReady | None:
+def time_until_ready(version: Version, jobs: Iterable[Job]) -> EstimateRange | None:
     """The remaining time of these jobs, which are all jobs of the version, with their wait in the queue.
 
     None if the version is not being built, is being cancelled, or the time of a job is unknown.
@@ -38,36 +29,29 @@ def time_until_ready(version: Version, jobs: Iterable[Job]) -> TimeUntilReady | 
     active = [job for job in jobs if job.is_active]
     if version.state != VersionState.BUILDING or not active or any(job.cancel_requested_at for job in active):
         return None
-    estimates = job_estimates(version, (job for job in active if job.eta_seconds is None or not _runs(job)))
-    known = [left for job in active if (left := _time_left(job, estimates.get(job.pk))) is not None]
-    if len(known) < len(active):
-        return None
-    return TimeUntilReady(reduce(add, (one.seconds for one in known)), any(one.rough for one in known))
+    estimates = jobs_estimate(version, active)
+    known = [left for job in active if (left := _time_left(job, estimates.get(job.kind))) is not None]
+    return reduce(add, known) if len(known) == len(active) else None
 
 
-def _runs(job: Job) -> bool:
-    return job.state == JobState.RUNNING
-
-
-def _time_left(job: Job, estimate: tuple[EstimateRange, int] | None) -> TimeUntilReady | None:
+def _time_left(job: Job, total: EstimateRange | None) -> EstimateRange | None:
     """A running job's ETA, or before its first progress the rest of its estimate. For other jobs the
     estimate, after the queue wait.
 
     A job with progress but no ETA tells nothing: its time left has not settled, see `workers.time_left`.
     """
-    if job.eta_seconds is not None and _runs(job):
-        return TimeUntilReady(EstimateRange.exactly(job.eta_seconds), rough=False)
-    if estimate is None or (_runs(job) and job.progress):
+    runs = job.state == JobState.RUNNING
+    if job.eta_seconds is not None and runs:
+        return EstimateRange.exactly(job.eta_seconds)
+    if total is None or (runs and job.progress):
         return None
-    total, past_jobs = estimate
-    if _runs(job):
+    if runs:
         elapsed = (timezone.now() - job.started_at).total_seconds() if job.started_at else 0.0
         if elapsed >= total.high:
             return None
-        left = (max(0.0, seconds - elapsed) for seconds in (total.low, total.likely, total.high))
-        return TimeUntilReady(EstimateRange(*left), rough=not past_jobs)
+        return EstimateRange(*(max(0.0, end - elapsed) for end in (total.low, total.likely, total.high)))
     wait = queue_position(job).wait_s if job.state == JobState.QUEUED else 0.0
-    return None if wait is None else TimeUntilReady(EstimateRange.exactly(wait) + total, rough=not past_jobs)
+    return None if wait is None else EstimateRange.exactly(wait) + total
 
 
 HEALTH_DAYS: Final = 7

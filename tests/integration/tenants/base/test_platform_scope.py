@@ -24,6 +24,7 @@ MAY = {
     "tenants/usage/services/answer_counts.py": "answers of all tenants, written in one statement",
     "tenants/usage/services/request_log.py": "requests of all tenants, written in one statement",
     "tenants/usage/services/usage_buffer.py": "usage of all tenants, written in one statement",
+    "versiontree/tree/selectors/estimates.py": "the median size of all tenants' models of a root",
     "versiontree/tree/selectors/past_jobs.py": "how long jobs took, whoever's: it tells of the machine",
     "versiontree/jobs/selectors.py": "a job's place among all; how long jobs take; streams that follow jobs",
     "versiontree/transfer/services/version_import.py": "roots that staff import",
