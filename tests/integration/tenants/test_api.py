@@ -255,22 +255,11 @@ def test_labels_of_a_cell_are_parted_as_the_request_says(world: World) -> None:
     assert refused.json()["error"]["param"] == "separator"
 
 
-def test_only_an_owner_says_whether_fragment_counts_are_shared(world: World) -> None:
-    address = "/api/v1/tenants/acme"
-    change = {"shares_fragment_counts": False}
-    assert world.client(world.developer).patch(address, change, format="json").status_code == 403
-    answer = world.client(world.owner).patch(address, change, format="json")
-    assert (answer.status_code, answer.json()["shares_fragment_counts"]) == (200, False)
-    world.tenant.refresh_from_db()
-    assert world.tenant.shares_fragment_counts is False
-    assert audit_of(world.tenant)[0].verb == "tenant.set_sharing"
-
-
 def test_only_an_owner_says_whether_answers_are_checked(world: World) -> None:
     address, change = "/api/v1/tenants/acme", {"checks_answers": False}
     assert world.client(world.developer).patch(address, change, format="json").status_code == 403
     answer = world.client(world.owner).patch(address, change, format="json").json()
-    assert (answer["checks_answers"], answer["shares_fragment_counts"]) == (False, True)
+    assert (answer["checks_answers"], answer["keeps_request_texts"]) == (False, False)
     world.tenant.refresh_from_db()
     assert world.tenant.checks_answers is False
     assert audit_of(world.tenant)[0].verb == "tenant.set_answer_checks"
