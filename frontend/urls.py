@@ -69,7 +69,6 @@ tenant_urlpatterns = [
     path("domains/<int:pk>/", domains.domain, name="domain"),
     path("domains/<int:pk>/update/", domains.update, name="domain_update"),
     path("domains/<int:pk>/compact/", domains.compact, name="domain_compact"),
-    path("domains/<int:pk>/grow/", domains.grow, name="domain_grow"),
     path("models/", models.index, name="models"),
     path("models/new/", create_model.new, name="model_new"),
     path("models/import/", archives.import_version, name="version_import"),

@@ -33,8 +33,7 @@ class ServedHplm:
     """One version of a model.
 
     ``root`` and ``plots`` (nearest table first) are digests, ``files`` sha256 by file name. ``lower`` is the
-    digest of the nearest local lower layers, or "". ``pairs``: its inputs have two texts. ``shares_counts``:
-    its tenant allows counting the fragments that its tables miss.
+    digest of the nearest local lower layers, or "". ``pairs``: its inputs have two texts.
     """
 
     tenant: str
@@ -47,7 +46,6 @@ class ServedHplm:
     files: Mapping[str, str]
     lower: str
     pairs: bool
-    shares_counts: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +202,6 @@ def _served(entry: Mapping[str, Any]) -> ServedHplm:
         files=dict(entry["files"]),
         lower=entry["lower"],
         pairs=bool(entry["pairs"]),
-        shares_counts=bool(entry["shares_counts"]),
     )
 
 

@@ -34,7 +34,6 @@ from inference.queueing import worker_commands
 from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.heartbeat import Heartbeat, beat_s
-from inference.queueing.misses import MissCounter
 from inference.queueing.status import DecoderStatus, State, WorkerStatus, expect_no_worker
 from inference.serving.catalogue import POOL_SHARE, Catalogue
 from inference.serving.decoders import DecoderCatalogue
@@ -113,15 +112,12 @@ class Worker:
             alone=alone,
             metrics=self._metrics,
         )
-        # A connection of its own: a thread flushes the counts while the loop serves.
-        self._misses = MissCounter(connect(settings.redis_url, retries=0))
         self._loop = EngineLoop(
             self._consumer,
             self._catalogue,
             limits=settings.limits,
             timing=settings.timing,
             alone=alone,
-            misses=self._misses,
             metrics=self._metrics,
         )
 
@@ -147,7 +143,7 @@ class Worker:
             generating = threading.Thread(target=self._generate, args=(stop,), name="generation")
             generating.start()
             self._infers = True
-            with self._misses, closing(self._catalogue.pipeline):
+            with closing(self._catalogue.pipeline):
                 self._loop.run(stop)
             self._infers = False
             generating.join()

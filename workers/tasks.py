@@ -16,7 +16,6 @@ from versiontree.jobs.services.transitions import RUN_JOB_TASK
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
 from versiontree.tree.serving_manifest import manifest_publish
 from workers import runner
-from workers.jobs.grow import counts_tidy
 from workers.out_of_memory import run_job_in_child
 
 log = logging.getLogger(__name__)
@@ -59,10 +58,8 @@ def _measure(kind: str, upload_id: int) -> None:
 
 @shared_task(name="workers.publish_manifest")
 def publish_manifest() -> None:
-    """Publish the serving manifest, and delete the miss counts of tenants that do not share them."""
-    # The manifest tells workers whose fragments to count; counts from before it are deleted here.
+    """Publish the serving manifest."""
     manifest_publish()
-    counts_tidy()
 
 
 TRAINING_MODULES: Final = ("workers.training.fine_tune", "workers.training.plots", "workers.training.convert")

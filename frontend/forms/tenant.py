@@ -117,15 +117,6 @@ class RoleForm(forms.Form):
 class SharingForm(forms.Form):
     """What HMI counts and keeps of a tenant's requests beside usage."""
 
-    shares_fragment_counts = forms.BooleanField(
-        label="Count missed fragments",
-        required=False,
-        help_text="Lookup tables can then grow from traffic. For each table, HMI stores up to 20,000"
-        " fragments that your requests missed, with their counts. A fragment has two to five tokens"
-        " and can be converted back to words. Counts are deleted when the table has grown, or after 30 days"
-        " without a miss. Domains of the platform use only fragments that several tenants missed; your"
-        " own domains use yours. If you turn this off, your counts are deleted within a few minutes.",
-    )
     checks_answers = forms.BooleanField(
         label="Check a sample of answers",
         required=False,

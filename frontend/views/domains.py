@@ -1,6 +1,5 @@
-"""Domains: their page, creation, updates, compaction and growth."""
+"""Domains: their page, creation, updates and compaction."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpResponse
@@ -22,7 +21,6 @@ from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.versions import domain_of, domain_visible_to, versions_of
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
-from versiontree.tree.services.growth import domain_grow
 
 
 @require_GET
@@ -80,19 +78,7 @@ def update(request: TenantRequest, pk: int) -> HttpResponse:
 def compact(request: TenantRequest, pk: int) -> HttpResponse:
     """Create a version that merges the lookup tables of the domain, then redirect to its job."""
     domain = domain_of(request.access.tenant, pk)
-    return _start_version(request, domain, lambda: domain_compact(domain=domain, actor=request.user))
-
-
-@require_POST
-@tenant_member_required(Role.DEVELOPER)
-def grow(request: TenantRequest, pk: int) -> HttpResponse:
-    """Create a version that adds fragments missed by traffic, then redirect to its job."""
-    domain = domain_of(request.access.tenant, pk)
-    return _start_version(request, domain, lambda: domain_grow(domain=domain, actor=request.user))
-
-
-def _start_version(request: TenantRequest, domain: Domain, write: Callable[[], Version]) -> HttpResponse:
-    version = action_result(request, write)
+    version = action_result(request, lambda: domain_compact(domain=domain, actor=request.user))
     if version is None:
         return redirect_to(request, "domain", domain.pk)
     return redirect_to(request, "job", first_job_of(version).pk)

@@ -16,11 +16,7 @@ from frontend.shortcuts import redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.accounts.permissions import require_role
 from tenants.accounts.services.tenant_deletion import tenant_delete
-from tenants.accounts.services.tenants import (
-    tenant_set_answer_checks,
-    tenant_set_request_texts,
-    tenant_set_sharing,
-)
+from tenants.accounts.services.tenants import tenant_set_answer_checks, tenant_set_request_texts
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.transfer.selectors import takeout_ready, takeouts_of
 from versiontree.transfer.services.takeouts import takeout_path, takeout_record_download, takeout_request
@@ -36,7 +32,6 @@ def page(request: TenantRequest) -> HttpResponse:
         form = SharingForm(request.POST)
         if form.is_valid():
             cleaned, actor = form.cleaned_data, request.user
-            tenant_set_sharing(tenant=tenant, shares=cleaned["shares_fragment_counts"], actor=actor)
             tenant_set_answer_checks(tenant=tenant, checks=cleaned["checks_answers"], actor=actor)
             tenant_set_request_texts(tenant=tenant, keeps=cleaned["keeps_request_texts"], actor=actor)
             return redirect_to(request, "settings", message="Settings saved.")

@@ -283,7 +283,6 @@ def _outcomes(rows: list[Row], leases: Leases, result: BatchResult) -> list[Outc
                 logits=logits[at],
                 used=leases[row.model.digest].identity(row.model),
                 coverage=states.coverage[at],
-                missed=states.missed[at],
                 seconds=shares[at],
                 batch_rows=len(rows),
                 batch_tenants=tenants,

@@ -96,17 +96,15 @@ class StageSeconds:
 class Answered:
     """A row that was computed. logits fp32, [C] of a task with one answer for a text, [T, C] or [W, C] of one
     with an answer for each token; ``used`` is the version in the slot that computed them; ``coverage`` says
-    what the tables had of it, and ``missed`` [M, n] int64 are the fragments that the row's chain lacks;
-    ``seconds`` are the row's share of its batch; ``given`` [T] uint8 is what each token was given (levels of
-    `hplm.plot`, or COMPUTED), where that was asked for, and ``mean`` [d] fp32 that of the final states of its
-    tokens. ``escalates``: its dispatcher sends it on to the level FULL; ``kept`` [T] bool are the tokens that
-    the upper layers then compute (None: all)."""
+    what the tables had of it; ``seconds`` are the row's share of its batch; ``given`` [T] uint8 is what each
+    token was given (levels of `hplm.plot`, or COMPUTED), where that was asked for, and ``mean`` [d] fp32 that
+    of the final states of its tokens. ``escalates``: its dispatcher sends it on to the level FULL; ``kept``
+    [T] bool are the tokens that the upper layers then compute (None: all)."""
 
     row: Row
     logits: NDArray[np.float32]
     used: ModelIdentity
     coverage: Coverage
-    missed: NDArray[np.int64]
     seconds: StageSeconds
     batch_rows: int
     batch_tenants: int

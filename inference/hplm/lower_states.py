@@ -36,15 +36,14 @@ from inference.hplm.upload import Upload, Uploaded
 class LowerLayersOutput:
     """Hidden states of B packed texts at the cut, and how they were made.
 
-    states [N, d] are on the device, sequences say where each text lies. coverage, missed (fragments [M, n]
-    int64 that no table holds) and token_levels ([T] uint8 of a HIT_* or COMPUTED; None if not requested) are
-    per text; of a text of the level FULL nothing is covered or missed.
+    states [N, d] are on the device, sequences say where each text lies. coverage and
+    token_levels ([T] uint8 of a HIT_* or COMPUTED; None if not requested) are per text; of a text of the
+    level FULL nothing is covered.
     """
 
     states: Tensor
     sequences: PackedSequences
     coverage: list[Coverage]
-    missed: list[Ids]
     token_levels: list[TokenLevels | None]
 
 
@@ -83,15 +82,12 @@ def finish_lower_states(
         buffer.write(piece.positions, piece.compute(rows))
     assert buffer.states is not None
     coverage = {at: found for part in result.parts for at, found in part.coverage.items()}
-    missed = {at: lacking for part in result.parts for at, lacking in part.missed.items()}
     hits = {at: levels for part in result.parts for at, levels in part.token_levels.items()}
     every = range(len(texts.ids))
-    none = np.zeros((0, result.parts[0].lower.chain.n), dtype=np.int64)
     return LowerLayersOutput(
         buffer.states,
         buffer.sequences,
         [coverage.get(at, NOTHING_FOUND) for at in every],
-        [missed.get(at, none) for at in every],
         [hits.get(at, _computed(texts.ids[at])) if texts.explain[at] else None for at in every],
     )
 

@@ -13,7 +13,7 @@ from inference.cascade.dispatcher import Coverage, Level
 from inference.hplm.compose import Composition, PackedLayout, bias_rows, pack_layout
 from inference.hplm.encoder import FullLower
 from inference.hplm.fragments import extract_all
-from inference.hplm.plot import HIT_EXACT, PlotChain
+from inference.hplm.plot import PlotChain
 from inference.hplm.row_cache import (
     DeviceRows,
     GatheredRows,
@@ -69,9 +69,9 @@ class LookupPart:
     """The texts of a batch that share lower layers, after the lookup.
 
     looked_up, full: batch indices of the texts of either level. rows: of the U distinct fragments, or shorter
-    parts, that the tables gave. layout: of the looked-up texts, None if there are none. coverage, missed,
-    token_levels: by batch index, of the looked-up texts. missed [M, n] int64: fragments that no table holds.
-    token_levels [T] uint8, if requested: a HIT_* for each token.
+    parts, that the tables gave. layout: of the looked-up texts, None if there are none. coverage,
+    token_levels: by batch index, of the looked-up texts. token_levels [T] uint8, if requested: a HIT_* for
+    each token.
     """
 
     lower: LowerLayers
@@ -80,7 +80,6 @@ class LookupPart:
     rows: GatheredRows | None
     layout: PackedLayout | None
     coverage: Mapping[int, Coverage]
-    missed: Mapping[int, Ids]
     token_levels: Mapping[int, TokenLevels]
 
 
@@ -138,8 +137,7 @@ class _Search:
         if not self._looked_up:
             return
         own = [batch.ids[at] for at in self._looked_up]
-        self._fragments = extract_all(own, lower.chain.missing_id, lower.chain.n)
-        self._found = lower.chain.search(self._fragments)
+        self._found = lower.chain.search(extract_all(own, lower.chain.missing_id, lower.chain.n))
         # Cached rows are concatenated on the device, and the biases with them.
         spare = (
             0
@@ -151,10 +149,8 @@ class _Search:
     def part(self, rows: GatheredRows | None) -> LookupPart:
         """The texts, with the rows that were gathered for them."""
         if rows is None:
-            return LookupPart(self.lower, [], self._full, None, None, {}, {}, {})
-        return _looked_up(
-            self._batch, self.lower, self._looked_up, self._full, self._fragments, self._found, rows
-        )
+            return LookupPart(self.lower, [], self._full, None, None, {}, {})
+        return _looked_up(self._batch, self.lower, self._looked_up, self._full, self._found, rows)
 
 
 def _looked_up(
@@ -162,7 +158,6 @@ def _looked_up(
     lower: LowerLayers,
     looked_up: list[int],
     full: list[int],
-    fragments: Ids,
     found: SearchResult,
     rows: GatheredRows,
 ) -> LookupPart:
@@ -170,7 +165,6 @@ def _looked_up(
     hits = found.level[found.inverse]
     text_of = np.repeat(np.arange(len(own)), [len(row) for row in own])
     counts = np.bincount(3 * text_of + hits, minlength=3 * len(own)).reshape(-1, 3)
-    missed = np.split(fragments[hits != HIT_EXACT], np.cumsum(counts[:, 1:].sum(1))[:-1])
     return LookupPart(
         lower=lower,
         looked_up=looked_up,
@@ -178,7 +172,6 @@ def _looked_up(
         rows=rows,
         layout=_layout(batch, looked_up, lower, rows.position[found.inverse], len(rows)),
         coverage={at: Coverage(*counts[k].tolist()) for k, at in enumerate(looked_up)},
-        missed=dict(zip(looked_up, missed, strict=True)),
         token_levels={
             at: hits[text_of == k].astype(np.uint8) for k, at in enumerate(looked_up) if batch.explain[at]
         },

@@ -39,7 +39,6 @@ WORKERS = "hmi:workers"
 WORKER_PREFIX = "hmi:workers:"
 SERVED_ROOTS = "hmi:served-roots"
 """The digests of roots that a worker takes requests for, by its last beat."""
-MISSES_PREFIX = "hmi:misses:"
 ALLOWANCE_PREFIX = "hmi:allowance:"
 
 
@@ -103,16 +102,6 @@ def kept_of(tenant: str) -> str:
 def worker(name: str) -> str:
     """Heartbeat and status of one inference worker; the key is gone when the worker is."""
     return WORKER_PREFIX + name
-
-
-def misses(table: str, tenant: str) -> str:
-    """How often a tenant's traffic missed which fragment in the chain that begins with ``table``."""
-    return f"{MISSES_PREFIX}{table}:{tenant}"
-
-
-def missing_tenants(table: str) -> str:
-    """The tenants for whom there is such a count."""
-    return MISSES_PREFIX + table
 
 
 def allowance(bucket: str) -> str:

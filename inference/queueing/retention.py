@@ -19,10 +19,7 @@ AT_ONCE = 1000
 
 
 def tenant_forget(redis: Redis, tenant: str) -> None:
-    """Cancel the outstanding requests of a tenant; delete its completions and kept answers.
-
-    Counts of missed fragments go by themselves, since the tenant does not share them any more.
-    """
+    """Cancel the outstanding requests of a tenant; delete its completions and kept answers."""
     queue = RequestQueue(redis, capacity=0)
     marks = keys.call(tenant, "")
     for mark in redis.scan_iter(match=f"{marks}*", count=AT_ONCE):

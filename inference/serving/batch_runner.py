@@ -11,8 +11,7 @@ from inference.engine.batcher import BatchLimits
 from inference.engine.in_flight import BatchCallbacks, GivenUpError
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Answered, Failed, Outcome
-from inference.queueing.misses import MissCounter
-from inference.serving.backlog import Backlog, ScheduledBatch, Waiting
+from inference.serving.backlog import Backlog, ScheduledBatch
 from inference.serving.intake import expiry
 from inference.serving.loop_timing import Clock
 from inference.serving.metrics import WorkerMetrics
@@ -105,7 +104,6 @@ class BatchRunner:
         *,
         pipelining: Pipelining,
         limits: BatchLimits,
-        misses: MissCounter | None,
         metrics: WorkerMetrics | None,
         clock: Clock,
     ) -> None:
@@ -119,7 +117,7 @@ class BatchRunner:
         self._receive: Callable[[], None] | None = None
         self._deferred_error: Exception | None = None
         self._limits = limits
-        self._misses, self._metrics = misses, metrics
+        self._metrics = metrics
         self._clock = clock
 
     def __len__(self) -> int:
@@ -231,20 +229,9 @@ class BatchRunner:
                 batch.backlog.add_first(waiting.ticket, further)
             if isinstance(outcome, Failed):
                 self.failed = outcome.message
-            else:
-                self._count_misses(waiting, outcome)
         answered = [outcome for outcome in outcomes if isinstance(outcome, Answered)]
         if not batch.when_idle:
             self._recent.computed(len(outcomes), answered)
         # A device that refuses everything at once is quick, and no sign of health.
         if answered:
             self.last_batch_at = self._clock.time()
-
-    def _count_misses(self, waiting: Waiting, answer: Answered) -> None:
-        """Note what the tables lack, for a domain's to grow from, where the tenant lets it be noted."""
-        served = waiting.ticket.route.served
-        of_domain = len(served.plots) > 1
-        if self._misses is None or not of_domain or not served.shares_counts or not len(answer.missed):
-            return
-        fragments = answer.missed.astype(">i4").tobytes()
-        self._misses.add(served.plots[0], served.tenant, answer.missed.shape[1], fragments)

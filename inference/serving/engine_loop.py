@@ -12,7 +12,6 @@ from inference.engine.fairness import FairShares
 from inference.engine.pet_pool import IntegrityError
 from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.log_fields import whose
-from inference.queueing.misses import MissCounter
 from inference.serving.backlog import Backlog, ScheduledBatch
 from inference.serving.batch_runner import BatchRunner
 from inference.serving.catalogue import Catalogue
@@ -45,7 +44,6 @@ class EngineLoop:
         limits: BatchLimits,
         timing: LoopTiming,
         alone: "threading.Lock | None" = None,
-        misses: MissCounter | None = None,
         metrics: WorkerMetrics | None = None,
         clock: Clock = Clock(),  # noqa: B008 - it has no state
     ) -> None:
@@ -71,7 +69,6 @@ class EngineLoop:
             (self._backlog, self._background),
             pipelining=catalogue.pipeline.pipelining,
             limits=limits,
-            misses=misses,
             metrics=metrics,
             clock=clock,
         )

@@ -75,11 +75,6 @@ def test_a_domain_of_ones_own_makes_one_further_version_at_a_time(
     signed_in.get_by_label("Corpus").select_option(index=1)
     signed_in.get_by_role("button", name="Create version").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Further pretrain pharmacy v2")
-    signed_in.goto(f"/t/acme/domains/{made.domain_id}/")
-    signed_in.get_by_role("button", name="Grow from traffic").click()
-    signed_in.get_by_role("alertdialog").get_by_role("button", name="Grow from traffic").click()
-    expect(signed_in.get_by_role("heading", level=1)).to_have_text("pharmacy")
-    expect(signed_in.locator(".notice.danger")).to_be_visible()
 
 
 def test_an_exported_version_is_imported_under_a_name_that_is_free(signed_in: Page, tried_here: None) -> None:
@@ -100,17 +95,17 @@ def test_an_exported_version_is_imported_under_a_name_that_is_free(signed_in: Pa
     expect(signed_in.get_by_text("Ready", exact=True).first).to_be_visible()
 
 
-def test_an_owner_stops_sharing_and_a_viewer_only_reads_that(
+def test_an_owner_turns_answer_checks_off_and_a_viewer_only_reads_that(
     signed_in: Page, enter: Enter, world: World
 ) -> None:
     signed_in.goto("/t/acme/settings/")
-    signed_in.get_by_label("Count missed fragments").uncheck()
+    signed_in.get_by_label("Check a sample of answers").uncheck()
     signed_in.get_by_role("button", name="Save").first.click()
     expect(signed_in.get_by_role("status")).to_contain_text("Settings saved")
-    expect(signed_in.get_by_label("Count missed fragments")).not_to_be_checked()
+    expect(signed_in.get_by_label("Check a sample of answers")).not_to_be_checked()
     enter(world.viewer)
     signed_in.goto("/t/acme/settings/")
-    expect(signed_in.get_by_text("Missed fragments are not counted")).to_be_visible()
+    expect(signed_in.get_by_text("No answers are checked")).to_be_visible()
 
 
 def test_a_viewer_is_offered_nothing_that_would_be_refused(page: Page, enter: Enter, world: World) -> None:

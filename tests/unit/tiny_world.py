@@ -88,7 +88,6 @@ class TinyWorld:
             "plots": list(hplm.plots),
             "lower": hplm.lower,
             "pairs": hplm.model.pairs,
-            "shares_counts": True,
             "files": checksums(self.folder("hplm", hplm.digest)),
         }
 

@@ -22,7 +22,6 @@ class JobKind(models.TextChoices):
     FINE_TUNE = "fine_tune", "Fine-tune"
     EVALUATE = "evaluate", "Evaluate"
     COMPACT = "compact", "Compact PLOTs"
-    GROW = "grow", "Grow PLOT"
 
 
 class JobState(models.TextChoices):

@@ -129,7 +129,6 @@ def _hplm(version: ServedVersion, branch: ServedBranch, own: ArtifactLink) -> di
         "lower": branch.lowers[0].digest if branch.lowers else "",
         "plots": [table.digest for table in branch.tables],
         "files": own.checksums(),
-        "shares_counts": version.shares_counts,
     }
 
 

@@ -138,16 +138,6 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     },
     JobKind.EVALUATE: {},
     JobKind.COMPACT: {},
-    JobKind.GROW: {
-        "min_count": _integer(None, 1, 10**9, "Minimum misses of a fragment. Default: 20."),
-        "min_tenants": _integer(
-            None,
-            1,
-            10_000,
-            "Minimum number of tenants that missed it. Default: 3; 1 in a tenant's own domain.",
-        ),
-        "max_fragments": _integer(None, 1, 10**7, "Maximum number of fragments to add. Default: 100,000."),
-    },
 }
 
 LORA_PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {

@@ -1,29 +1,17 @@
-"""Build a PLOT from a corpus or from missed fragments, or merge several PLOTs (paper section 5.1)."""
+"""Build a PLOT from a corpus, or merge several PLOTs (paper section 5.1)."""
 
 import shutil
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import numpy as np
-import torch
-
-from inference.errors import HplmError
-from inference.hplm import fragments
-from inference.hplm.artifact_files import read_artifact_json
-from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot import PlotTable
-from inference.hplm.plot_writer import FragmentVectors, merge_tables, write_plot
-from inference.hplm.root_config import RootConfig
-from inference.text.tokenization import ROOT_FILE
+from inference.hplm.plot_writer import merge_tables
 from workers.training.corpus import require_texts
 from workers.training.disk import Report, atomic_folders, disk_full_errors
-from workers.training.ngrams import Ids
 from workers.training.plot_shards import PlotBuilder, PlotInputs, PlotSettings, ProgressCallback
-from workers.training.precision import Precision, configure_torch
 from workers.training.progress import Reporter
 
 __all__ = ["PlotSettings", "build_plot", "plot_report"]
@@ -101,87 +89,6 @@ def _folder(staging: Path | None, out: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-Missed = tuple[tuple[int, ...], int]
-"""The ids of a fragment, and how often it was missed."""
-
-
-def grow_plot(
-    *,
-    root: Path,
-    lower: Path,
-    plots: Sequence[Path],
-    missed: Iterable[Missed],
-    max_fragments: int,
-    out: Path,
-    settings: PlotSettings,
-    reporter: Reporter,
-) -> dict[str, Any]:
-    """Write the most frequently missed fragments that `plots` lack to a table in `out`; report {rows, bytes,
-    levels, vectors, misses}.
-
-    misses: how many of the counted misses the table would have answered. Counts come from outside, so invalid
-    fragments are ignored. Raises HplmError("too_few_rows") when no fragment is left.
-    """
-    precision = configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
-    config = RootConfig.from_json(read_artifact_json(root / ROOT_FILE))
-    wanted, answered = _most_missed(_valid(missed, config), plots, max_fragments)
-    if not len(wanted):
-        raise HplmError(
-            "too_few_rows", "The tables already hold all missed fragments; there is nothing to add."
-        )
-    local = LocalLower.load(lower, precision.device)
-    reporter.start_stage("compute fragments", len(wanted))
-    with atomic_folders(out):
-        about = write_plot(
-            out,
-            _blocks(wanted, local, precision, settings.fragments_per_batch, reporter),
-            {"missing_id": config.missing_id, "lower_digest": lower.name},
-            local.composition,
-            n=config.n,
-            dtype=settings.vectors,
-        )
-    return _table_report(about, out) | {"misses": answered}
-
-
-def _blocks(
-    wanted: Ids, local: LocalLower, precision: Precision, size: int, reporter: Reporter
-) -> Iterator[FragmentVectors]:
-    """Yield fragments [k, n] with their vectors [k, n, d], at most `size` at a time."""
-    for start in range(0, len(wanted), size):
-        reporter.raise_if_cancelled()
-        batch = wanted[start : start + size]
-        with torch.no_grad(), precision.autocast():
-            vectors = local(torch.from_numpy(batch))
-        yield batch, vectors.float().cpu().numpy().astype(np.float16)
-        reporter.report(start + len(batch))
-
-
-def _valid(missed: Iterable[Missed], config: RootConfig) -> Counter[tuple[int, ...]]:
-    counts: Counter[tuple[int, ...]] = Counter()
-    for ids, count in missed:
-        if len(ids) == config.n and all(0 <= id_ <= config.missing_id for id_ in ids):
-            counts[ids] += count
-    return counts
-
-
-def _most_missed(
-    counts: Counter[tuple[int, ...]], plots: Sequence[Path], max_fragments: int
-) -> tuple[Ids, int]:
-    """The most missed fragments [F, n] that no table holds, ordered by key, and their number of misses."""
-    if not counts:
-        return np.empty((0, fragments.DEFAULT_N), dtype=np.int64), 0
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    found = np.array([ids for ids, _ in ordered], dtype=np.int64)
-    times = np.array([count for _, count in ordered], dtype=np.int64)
-    keys = fragments.pack(found)
-    held = np.zeros(len(keys), dtype=bool)
-    for plot in plots:
-        held |= PlotTable.open(plot).find(keys) >= 0
-    kept = np.flatnonzero(~held)[:max_fragments]
-    kept = kept[np.argsort(keys[kept], kind="stable")]
-    return found[kept], int(times[kept].sum())
 
 
 def merge_plots(*, plots: Sequence[Path], out: Path, reporter: Reporter) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from tenants.accounts.services.tenants import (
     tenant_rename,
     tenant_resume,
     tenant_set_answer_checks,
-    tenant_set_sharing,
     tenant_set_weight,
     tenant_suspend,
 )
@@ -120,7 +119,6 @@ class TenantAdmin(PageActionsAdmin):
     list_filter = (
         ("suspended_at", admin.EmptyFieldListFilter),
         ("deletion_requested_at", admin.EmptyFieldListFilter),
-        "shares_fragment_counts",
         "checks_answers",
         "created_at",
     )
@@ -156,7 +154,7 @@ class TenantAdmin(PageActionsAdmin):
         return badge(self.status(tenant), STATE_COLOURS)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        settings = ("weight", "shares_fragment_counts", "checks_answers")
+        settings = ("weight", "checks_answers")
         if obj is None:
             return ("slug", "name", "owner", "owner_email", *settings)
         return ("slug", "state", "name", *settings, "created_at")
@@ -182,7 +180,7 @@ class TenantAdmin(PageActionsAdmin):
         return False
 
     def save_model(self, request: HttpRequest, obj: Tenant, form: ModelForm, change: bool) -> None:
-        shares, checks, weight = obj.shares_fragment_counts, obj.checks_answers, obj.weight
+        checks, weight = obj.checks_answers, obj.weight
         if change:
             tenant_rename(tenant=obj, name=obj.name, actor=staff_user(request))
         else:
@@ -191,7 +189,6 @@ class TenantAdmin(PageActionsAdmin):
             obj.pk, obj._state.adding = tenant.pk, False
             if email:
                 self.invite_owner(request, tenant, email)
-        tenant_set_sharing(tenant=obj, shares=shares, actor=staff_user(request))
         tenant_set_answer_checks(tenant=obj, checks=checks, actor=staff_user(request))
         tenant_set_weight(tenant=obj, weight=weight, actor=staff_user(request))
 

@@ -28,7 +28,7 @@ class TenantAddForm(ModelForm):
 
     class Meta:
         model = Tenant
-        fields = ("slug", "name", "weight", "shares_fragment_counts", "checks_answers")
+        fields = ("slug", "name", "weight", "checks_answers")
 
     def clean(self) -> Any:
         cleaned = super().clean()

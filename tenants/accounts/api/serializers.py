@@ -10,7 +10,7 @@ from tenants.accounts.services.invitations import EmailStatus
 from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.usage.models import Quota
 
-SETTINGS: Final = ("shares_fragment_counts", "checks_answers", "keeps_request_texts")
+SETTINGS: Final = ("checks_answers", "keeps_request_texts")
 """The settings of a tenant that its owners may change."""
 
 
@@ -121,7 +121,6 @@ class ApiKeyCreatedSerializer(ApiKeySerializer):
 class TenantChangeSerializer(StrictSerializer):
     """The settings that owners may change."""
 
-    shares_fragment_counts = serializers.BooleanField(required=False)
     checks_answers = serializers.BooleanField(required=False)
     keeps_request_texts = serializers.BooleanField(required=False)
 
@@ -134,7 +133,6 @@ class TenantDetailSerializer(serializers.Serializer[Any]):
     role = serializers.CharField(allow_null=True)
     created_at = serializers.DateTimeField()
     suspended_at = serializers.DateTimeField(allow_null=True)
-    shares_fragment_counts = serializers.BooleanField()
     checks_answers = serializers.BooleanField()
     keeps_request_texts = serializers.BooleanField()
     quota = QuotaSerializer()

@@ -20,11 +20,7 @@ from tenants.accounts.api.serializers import (
 from tenants.accounts.models import ApiKey, Role, Tenant
 from tenants.accounts.permissions import UNAUTHENTICATED_MESSAGE, request_actor
 from tenants.accounts.selectors import membership_of, tenants_joined
-from tenants.accounts.services.tenants import (
-    tenant_set_answer_checks,
-    tenant_set_request_texts,
-    tenant_set_sharing,
-)
+from tenants.accounts.services.tenants import tenant_set_answer_checks, tenant_set_request_texts
 from tenants.base.api.inputs import validated_body
 from tenants.base.api.object_view import ObjectView
 from tenants.base.api.pagination import ApiCursorPagination
@@ -86,8 +82,6 @@ class TenantDetailView(ObjectView, TenantView):
         """Change a tenant's settings. Only owners can."""
         data = validated_body(TenantChangeSerializer, request)
         tenant, actor = self.tenant, request_actor(request)
-        if "shares_fragment_counts" in data:
-            tenant_set_sharing(tenant=tenant, shares=data["shares_fragment_counts"], actor=actor)
         if "checks_answers" in data:
             tenant_set_answer_checks(tenant=tenant, checks=data["checks_answers"], actor=actor)
         if "keeps_request_texts" in data:

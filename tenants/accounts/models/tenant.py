@@ -27,13 +27,6 @@ class Tenant(models.Model):
     suspended_at = models.DateTimeField(null=True, blank=True, editable=False)
     deletion_requested_at = models.DateTimeField(null=True, blank=True, editable=False)
     deletion_finished_at = models.DateTimeField(null=True, blank=True, editable=False)
-    shares_fragment_counts = models.BooleanField(
-        default=True,
-        db_default=True,
-        help_text="Count the fragments (runs of a few tokens) that the tables lack, so that they can be"
-        " added. Shared domains add only fragments that several tenants lack. No texts are kept."
-        " Turning this off deletes the tenant's counts within minutes.",
-    )
     checks_answers = models.BooleanField(
         default=True,
         db_default=True,
@@ -46,7 +39,6 @@ class Tenant(models.Model):
         help_text="Keep the first 500 characters of each input with its entry in the request log. Turning"
         " this off deletes the texts.",
     )
-    stopped_sharing_at = models.DateTimeField(null=True, blank=True, editable=False)
     weight = models.FloatField(
         default=1.0,
         db_default=1.0,

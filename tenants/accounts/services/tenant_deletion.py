@@ -47,8 +47,6 @@ def tenant_delete(*, tenant: Tenant, typed: str, actor: Actor) -> bool:
     started = Tenant.objects.filter(pk=tenant.pk, deletion_requested_at=None).update(
         deletion_requested_at=now,
         suspended_at=Coalesce("suspended_at", now),
-        shares_fragment_counts=False,  # so that its fragment counts are deleted too
-        stopped_sharing_at=now,
     )
     if not started:
         return False

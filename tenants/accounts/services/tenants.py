@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -82,32 +81,6 @@ def quota_change(*, tenant: Tenant, limits: Mapping[str, int | None], actor: Act
     detail = {name: {"from": getattr(quota, name), "to": limit} for name, limit in changed.items()}
     Quota.objects.for_tenant(tenant).update(**changed)
     audit_record(verb="quota.change", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail)
-    return True
-
-
-@transaction.atomic
-def tenant_set_sharing(*, tenant: Tenant, shares: bool, actor: Actor) -> bool:
-    """Turn the counting of missed fragments on or off for a tenant. Returns whether it changed.
-
-    After it is turned off, workers read it in the next manifest, and ``workers.publish_manifest`` deletes the
-    counts.
-    """
-    changes: dict[str, Any] = {"shares_fragment_counts": shares}
-    if not shares:
-        changes["stopped_sharing_at"] = timezone.now()
-    rows = Tenant.objects.filter(pk=tenant.pk, shares_fragment_counts=not shares)
-    if not rows.update(**changes):
-        return False
-    tenant.shares_fragment_counts = shares
-    tenant.stopped_sharing_at = changes.get("stopped_sharing_at", tenant.stopped_sharing_at)
-    audit_record(
-        verb="tenant.set_sharing",
-        subject=tenant.slug,
-        tenant=tenant,
-        actor=actor,
-        detail={"shares_fragment_counts": shares},
-    )
-    serving_changed()
     return True
 
 

@@ -72,7 +72,7 @@ def _domains(world: World, own: Version, files: TinyFiles) -> Special:
         f"POST /platform/{asked}": {"parent": world.root.pk, "corpus": platform.pk}
         for asked in ("domains", "estimate/domain")
     }
-    for asked in ("compact", "estimate", "grow", "versions"):
+    for asked in ("compact", "estimate", "versions"):
         found[f"POST /domains/{{domain_id}}/{asked}"] = below
         found[f"POST /platform/domains/{{domain_id}}/{asked}"] = below_platform
     return found
@@ -202,7 +202,7 @@ def _said(scratch: Path) -> Special:
             "source": checkpoint(scratch / "published"),
             "corpus": _corpus_of_all().pk,
         },
-        "PATCH /tenants/{tenant}": {"shares_fragment_counts": True},
+        "PATCH /tenants/{tenant}": {"checks_answers": True},
         "PATCH /models/{name}": {"description": "Sorts tickets."},
         "PATCH /members/{member_id}": {"role": "developer"},
         "PATCH /webhooks/{endpoint_id}": {"description": "Told when a job fails."},

@@ -42,7 +42,7 @@ def staff(db: None) -> User:
 
 
 class Scrape:
-    """One answer, by sample: ``scrape("hmi_jobs", kind="grow", state="failed")``."""
+    """One answer, by sample: ``scrape("hmi_jobs", kind="compact", state="failed")``."""
 
     def __init__(self, client: Client) -> None:
         answer = client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
@@ -217,7 +217,7 @@ def test_without_redis_the_rest_is_told(client: Client, settings: Settings) -> N
     scrape = Scrape(client)
     assert scrape("hmi_dependency_up", dependency="redis") == 0
     assert scrape("hmi_dependency_up", dependency="database") == 1
-    assert scrape("hmi_jobs", kind="grow", state="failed") == 0
+    assert scrape("hmi_jobs", kind="compact", state="failed") == 0
     assert scrape("hmi_queue_depth_requests") is None
 
 
@@ -229,7 +229,7 @@ def test_without_the_database_the_rest_is_told(client: Client, redis_client: red
         scrape = Scrape(client)
     assert scrape("hmi_dependency_up", dependency="database") == 0
     assert scrape("hmi_dependency_up", dependency="redis") == 1
-    assert scrape("hmi_jobs", kind="grow", state="failed") is None
+    assert scrape("hmi_jobs", kind="compact", state="failed") is None
     assert scrape("hmi_queue_depth_requests") == 0
 
 

@@ -120,7 +120,6 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "domains/<int:domain_id>": get(read()),
     "domains/<int:domain_id>/versions": {"GET": read(), "POST": write(422)},
     "domains/<int:domain_id>/estimate": post(write(422)),
-    "domains/<int:domain_id>/grow": post(write(409)),
     "domains/<int:domain_id>/compact": post(write(409)),
     "estimate": post(write(422)),
     "estimate/domain": post(write(422)),
@@ -190,7 +189,6 @@ API: dict[str, Methods] = {
     "platform/domains/<int:domain_id>/versions": {"GET": run(), "POST": run(422)},
     "platform/estimate/domain": post(run(422)),
     "platform/domains/<int:domain_id>/estimate": post(run(422)),
-    "platform/domains/<int:domain_id>/grow": post(run(201)),
     "platform/domains/<int:domain_id>/compact": post(run(404)),  # there is no chain
     "platform/domains/<int:domain_id>/publish": post(run()),
     "platform/domains/<int:domain_id>/retire": post(run()),
@@ -279,7 +277,6 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "domains/<int:pk>/": get(page()),
     "domains/<int:pk>/update/": form(work()),
     "domains/<int:pk>/compact/": post(work(302)),
-    "domains/<int:pk>/grow/": post(work(302)),
     "domains/<int:pk>/versions/<int:number>/": get(page()),
     "models/": get(page()),
     "models/new/": form(work()),

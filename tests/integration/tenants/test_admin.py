@@ -99,7 +99,6 @@ def test_a_tenant_made_here_has_a_quota_and_an_audit_event(world: World, staff: 
             "name": "Initech",
             "owner": world.viewer.pk,
             "weight": "1",
-            "shares_fragment_counts": "on",
             "checks_answers": "on",
             **quota_fields(max_models="7"),
         },
@@ -178,7 +177,7 @@ def test_nothing_is_suspended_or_deleted_before_its_slug_is_typed(world: World, 
 
 def test_a_quota_and_a_name_that_are_changed_here_are_written_down(world: World, staff: Client) -> None:
     staff.post(page(Quota, "change", quota_of(world.tenant).pk), quota_form(world, max_models="7"))
-    fields = {"name": "Acme & Sons", "weight": "1", "shares_fragment_counts": "on", "checks_answers": "on"}
+    fields = {"name": "Acme & Sons", "weight": "1", "checks_answers": "on"}
     inline = {f"quota-0-{name}": value for name, value in quota_form(world, max_domains="4").items()}
     forms = {
         "quota-TOTAL_FORMS": "1",

@@ -201,7 +201,6 @@ def test_labels_of_a_cell_are_split_at_the_separator_of_the_request(world: World
 
 
 OWNERS_SETTINGS = [
-    ("shares_fragment_counts", False, "tenant.set_sharing"),
     ("checks_answers", False, "tenant.set_answer_checks"),
     ("keeps_request_texts", True, "tenant.set_request_texts"),
 ]

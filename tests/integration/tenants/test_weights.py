@@ -26,7 +26,6 @@ def saved(world: World, weight: str) -> Tenant:
     form = {
         "name": "Acme",
         "weight": weight,
-        "shares_fragment_counts": "on",
         "checks_answers": "on",
         **inlines,
     }

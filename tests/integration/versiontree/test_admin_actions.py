@@ -85,23 +85,15 @@ def test_a_failed_version_is_retried_by_an_action(staff: Client, root: Version, 
     assert "1 retried" in act(staff, "version", "retry", version)
 
 
-def test_a_domain_grows_from_its_traffic_by_an_action(staff: Client, domain: Version) -> None:
-    owner = tree_factory.domain_of(domain)
-    assert "1 growing" in act(staff, "domain", "grow", owner)
-    grown = Version.unscoped.get(domain=owner, number=2)
-    assert (grown.parent, grown.created_by) == (domain, User.objects.get(username="boss"))
-    assert [job.kind for job in tree_factory.jobs_in_order(grown)] == ["grow"]
-    assert "Version 2 of biomedicine is being built." in act(staff, "domain", "grow", owner)
-    assert Version.unscoped.filter(domain=owner).count() == 2
-
-
 def test_the_tables_of_a_domain_are_compacted_by_an_action(staff: Client, domain: Version) -> None:
     owner = tree_factory.domain_of(domain)
     assert "no such chain of tables" in act(staff, "domain", "compact", owner)
     tree_factory.do_jobs(domain_update(domain=owner, corpus=tree_factory.corpus(None, "more"), actor=None))
     assert "1 compacting" in act(staff, "domain", "compact", owner)
     compacted = Version.unscoped.get(domain=owner, number=3)
+    assert compacted.created_by == User.objects.get(username="boss")
     assert [job.kind for job in tree_factory.jobs_in_order(compacted)] == ["compact"]
+    assert "Version 3 of biomedicine is being built." in act(staff, "domain", "compact", owner)
 
 
 def test_an_hplm_is_deleted_by_an_action(staff: Client, root: Version, acme: TenantFixture) -> None:

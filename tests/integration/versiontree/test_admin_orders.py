@@ -23,6 +23,7 @@ from versiontree.tree.models import Domain, Hplm, Version
 from versiontree.tree.selectors.browsing import branch_summaries
 from versiontree.tree.selectors.versions import domains_visible_to, parents_ready_for, tree_for
 from versiontree.tree.services.aliases import alias_move
+from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.serving_manifest import manifest_content
 
@@ -134,7 +135,7 @@ def test_a_domain_is_retired_with_the_list_of_who_stands_on_it(
 
 def test_a_domain_with_jobs_at_work_is_not_retired(staff: Client, domain: Version) -> None:
     owner = tree_factory.domain_of(domain)
-    act(staff, "domain", "grow", owner)
+    domain_update(domain=owner, corpus=tree_factory.corpus(None, "more"), actor=None)
     assert "still active" in act(staff, "domain", "retire", owner, typed_name=str(owner))
     assert Version.unscoped.get(pk=domain.pk).state == "ready"
 

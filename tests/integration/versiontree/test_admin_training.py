@@ -202,4 +202,4 @@ def test_who_may_only_look_is_shown_no_settings(client: Client, root: Version, d
     answer = client.get(reverse("admin:tree_domain_change", args=[domain.domain_id]))
     assert [part.name for part in answer.context["adminform"]] == [None]
     listed = client.get(reverse("admin:tree_domain_changelist")).content.decode()
-    assert "Grow from traffic" not in listed
+    assert "Compact tables" not in listed

@@ -280,7 +280,7 @@ def test_ids_beyond_the_database_are_only_not_found(
     assert error(key.post(f"{V1}/models", body | {"parent": huge})) == (422, "invalid_field", "parent")
 
 
-def test_a_domain_is_grown_and_compacted_over_http(
+def test_a_domain_is_updated_and_compacted_over_http(
     root: Version, acme: TenantFixture, key: APIClient
 ) -> None:
     body = {"name": "law", "parent": root.pk, "corpus": acme.corpus.pk, "vectors": "int8"}
@@ -289,12 +289,9 @@ def test_a_domain_is_grown_and_compacted_over_http(
     tree_factory.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
     domain = key.get(f"{V1}/domains").json()["results"][0]["id"]
     assert error(key.post(f"{V1}/domains/{domain}/compact"))[:2] == (404, "not_found")
-    refused = key.post(f"{V1}/domains/{domain}/grow", {"settings": {"min_count": 0}})
-    assert error(refused) == (422, "invalid_field", "settings.min_count")
-    grown = key.post(f"{V1}/domains/{domain}/grow", {"settings": {"min_count": 5}})
-    assert grown.status_code == 201, grown.content
-    assert [job["kind"] for job in grown.json()["jobs"]] == ["grow"]
-    tree_factory.do_jobs(Version.unscoped.get(pk=grown.json()["id"]))
+    updated = key.post(f"{V1}/domains/{domain}/versions", {"corpus": acme.corpus.pk})
+    assert updated.status_code == 201, updated.content
+    tree_factory.do_jobs(Version.unscoped.get(pk=updated.json()["id"]))
     compacted = key.post(f"{V1}/domains/{domain}/compact")
     assert compacted.status_code == 201, compacted.content
     assert [job["kind"] for job in compacted.json()["jobs"]] == ["compact"]

@@ -21,7 +21,6 @@ from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.garbage_collection import artifacts_collect
-from versiontree.tree.services.growth import domain_grow
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
 from versiontree.tree.services.versions import version_transition
 
@@ -56,12 +55,6 @@ def _compact(place: int, home: TenantFixture) -> None:
     version = _pick(place, "domain")
     if version is not None:
         do_jobs(domain_compact(domain=tree_factory.domain_of(version), actor=None))
-
-
-def _grow(place: int, home: TenantFixture) -> None:
-    version = _pick(place, "domain")
-    if version is not None:
-        do_jobs(domain_grow(domain=tree_factory.domain_of(version), actor=None))
 
 
 def _half_a_domain(place: int, home: TenantFixture) -> None:
@@ -111,7 +104,6 @@ GROWTH: dict[str, Callable[[int, TenantFixture], None]] = {
     "new domain": _new_domain,
     "update domain": _update_domain,
     "compact": _compact,
-    "grow": _grow,
     "half a domain": _half_a_domain,
     "fail a job": _fail_job,
     "new model": _new_hplm,

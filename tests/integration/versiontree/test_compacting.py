@@ -1,7 +1,5 @@
 """A chain of tables is compacted into a version of its own; what others pin stays as it is."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tenants.base.errors import ErrorCode, HmiError
@@ -13,7 +11,6 @@ from versiontree.tree.models import Artifact, Version, VersionArtifact
 from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.services.compaction import MAX_CHAIN_LENGTH, domain_compact, domains_compact_due
 from versiontree.tree.services.domains import domain_update
-from versiontree.tree.services.growth import domain_grow
 from versiontree.tree.services.versions import JobPlan, version_create
 from versiontree.tree.serving_manifest import manifest_content
 
@@ -90,11 +87,10 @@ def test_one_table_is_nothing_to_compact(domain: Version) -> None:
     assert Artifact.objects.count() == 5
 
 
-@pytest.mark.parametrize("make", [domain_compact, domain_grow])
-def test_a_version_made_here_says_nothing_that_was_said_of_the_one_before(
-    domain: Version, make: Callable[..., Version]
+def test_a_compacted_version_inherits_no_config_that_concerns_the_version_before_alone(
+    domain: Version,
 ) -> None:
-    """Not where it was imported from, what was amiss with its text, or how it grew."""
+    """Not where it was imported from, what was amiss with its text, or how an earlier release grew it."""
     said = {
         "imported": {"name": "x", "number": 3},
         "warnings": ["short"],
@@ -111,8 +107,6 @@ def test_a_version_made_here_says_nothing_that_was_said_of_the_one_before(
         actor=None,
     )
     do_jobs(tip)
-    made = make(domain=tree_factory.domain_of(tip), actor=None)
+    made = domain_compact(domain=tree_factory.domain_of(tip), actor=None)
     assert made.parent == tip
-    assert made.config.get("grown") != said["grown"]
-    kept = {name: value for name, value in made.config.items() if name not in ("grown", "compacts")}
-    assert kept == {"alpha": 50}
+    assert {name: value for name, value in made.config.items() if name != "compacts"} == {"alpha": 50}

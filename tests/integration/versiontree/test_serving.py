@@ -13,8 +13,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from tenants.accounts.models import Tenant
-from tenants.accounts.services.tenants import tenant_set_sharing, tenant_set_weight
+from tenants.accounts.services.tenants import tenant_set_weight
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Hplm, Version
@@ -62,7 +61,6 @@ def test_a_model_is_in_the_manifest_as_soon_as_it_is_ready(
         "digest": model.digest,
         "task": "classification",
         "pairs": False,
-        "shares_counts": True,
         "root": root.digest,
         "lower": nearest.digest,
         "plots": [domain.digest, root.artifact_links.get(role="plot").artifact.digest],
@@ -73,16 +71,12 @@ def test_a_model_is_in_the_manifest_as_soon_as_it_is_ready(
         assert (artifact_root / "plot" / digest[:2] / digest).is_dir()
 
 
-def test_a_model_of_pairs_and_a_tenant_that_keeps_its_counts_are_marked(
-    domain: Version, acme: TenantFixture, manifest: Path
-) -> None:
+def test_a_model_of_pairs_is_marked(domain: Version, acme: TenantFixture, manifest: Path) -> None:
     type(acme.dataset).unscoped.filter(pk=acme.dataset.pk).update(pairs=True)
     acme.dataset.refresh_from_db()
     tree_factory.ready_hplm(domain, "spam", acme)
-    Tenant.objects.filter(pk=acme.tenant.pk).update(shares_fragment_counts=False)
     manifest_publish()
-    entry = read(manifest)["hplms"]["acme/spam:1"]
-    assert (entry["pairs"], entry["shares_counts"]) == (True, False)
+    assert read(manifest)["hplms"]["acme/spam:1"]["pairs"] is True
 
 
 def test_the_nearest_table_of_a_model_is_named_after_what_it_belongs_to(
@@ -136,13 +130,6 @@ def test_a_weight_that_is_not_set_after_all_is_not_published(
         tenant_set_weight(tenant=acme.tenant, weight=2.5, actor=None)
         transaction.set_rollback(True)
     assert read(manifest)["weights"] == {}
-
-
-def test_who_stops_sharing_counts_is_told_to_workers_at_once(
-    model: Version, acme: TenantFixture, manifest: Path
-) -> None:
-    tenant_set_sharing(tenant=acme.tenant, shares=False, actor=None)
-    assert read(manifest)["hplms"]["acme/spam:1"]["shares_counts"] is False
 
 
 def test_a_manifest_that_would_say_the_same_is_left_alone(model: Version, manifest: Path) -> None:

@@ -35,7 +35,6 @@ ROLES_MADE = {
     JobKind.FINE_TUNE: ("hplm",),
     JobKind.EVALUATE: (),
     JobKind.COMPACT: ("lower", "plot"),
-    JobKind.GROW: ("lower", "plot"),
 }
 ROLES_MADE_OF_DECODERS = {JobKind.CONVERT: ("root",)}
 """Of jobs below a decoder that make something else."""

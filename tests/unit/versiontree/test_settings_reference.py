@@ -16,7 +16,6 @@ DESCRIBED = {
     "TrainingSettings": (JobKind.FINE_TUNE, (*RootKind,)),
     "ConversionSettings": (JobKind.CONVERT, (*RootKind,)),
     "PretrainingSettings": (JobKind.FURTHER_PRETRAIN, (RootKind.ENCODER,)),
-    "GrowthSettings": (JobKind.GROW, (RootKind.ENCODER,)),
 }
 
 

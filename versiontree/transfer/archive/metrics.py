@@ -11,6 +11,8 @@ from versiontree.tree.selectors.versions import is_number
 
 FIGURES: Final = ("precision", "recall", "f1", "support")
 """The metrics of each label in an evaluation."""
+FORMER_GROWTH: Final = "grow"
+"""The kind of a job that no longer exists: versions made by one have a table, and can be imported."""
 FIGURE: Final = (int, float)
 """A number or null: jobs report numbers that are not finite as null."""
 Types = Mapping[str, type | tuple[type, ...]]
@@ -29,7 +31,7 @@ _BY_JOB: Final[Mapping[str, Types]] = {
     JobKind.CONVERT: {"unconverted": dict, "closed_form": dict, "distilled": dict, **_DECODER},
     JobKind.FURTHER_PRETRAIN: {"before": dict, "after": dict},
     JobKind.BUILD_PLOT: _TABLE,
-    JobKind.GROW: _TABLE,
+    FORMER_GROWTH: _TABLE,
     JobKind.COMPACT: _TABLE,
     JobKind.FINE_TUNE: {
         "epochs": list,
@@ -60,7 +62,8 @@ def node_check(node: Node) -> None:
     if not is_number(alpha) or not 0 <= alpha <= 100:
         raise invalid_archive(f"alpha in the config of {node.name} is not a share in %.")
     reports = node.metrics
-    if reports.keys() - set(JobKind.values) or not all(isinstance(one, dict) for one in reports.values()):
+    known = {*JobKind.values, FORMER_GROWTH}
+    if reports.keys() - known or not all(isinstance(one, dict) for one in reports.values()):
         raise invalid_archive(f"The metrics of {node.name} are not those of jobs.")
     for kind, report in reports.items():
         _check_report(kind, report, f"the metrics of {node.name}")

@@ -122,7 +122,6 @@ def _settings(tenant: Tenant) -> dict[str, Any]:
         "slug": tenant.slug,
         "name": tenant.name,
         "created_at": tenant.created_at,
-        "shares_fragment_counts": tenant.shares_fragment_counts,
         "checks_answers": tenant.checks_answers,
         "keeps_request_texts": tenant.keeps_request_texts,
         "weight": tenant.weight,

@@ -22,7 +22,6 @@ from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.versions import as_mapping, versions_of
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_publish, domain_retire
-from versiontree.tree.services.growth import domain_grow
 
 DECODER_FACTS: Final[Mapping[str, str]] = {
     "family": "Architecture",
@@ -128,17 +127,12 @@ class DomainAdmin(VersionedAdmin):
     list_filter_submit = True
     list_select_related = ("root", "tenant", "created_by")
     search_fields = ("name", "root__name", "tenant__slug")
-    actions = ("grow", "compact", "publish", "retire")
+    actions = ("compact", "publish", "retire")
     page_actions = actions
     destructive_actions = ("retire",)
 
     def available_actions(self, row: Domain) -> tuple[str, ...]:
-        return self.page_actions if row.published_at is None else ("grow", "compact", "retire")
-
-    @admin.action(description="Grow from traffic", permissions=["operate"])
-    def grow(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
-        """Create a version of each domain with fragments that requests often missed."""
-        self.each(request, rows, lambda row: domain_grow(domain=row, actor=staff_user(request)), "growing")
+        return self.page_actions if row.published_at is None else ("compact", "retire")
 
     @admin.action(description="Compact tables", permissions=["operate"])
     def compact(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:

@@ -1,4 +1,4 @@
-"""List, show, create, update, grow and compact domains."""
+"""List, show, create, update and compact domains."""
 
 from typing import Any
 
@@ -15,7 +15,6 @@ from tenants.base.api.object_view import ObjectView
 from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
-    DomainGrowSerializer,
     DomainSerializer,
     DomainUpdateSerializer,
     VersionSerializer,
@@ -31,7 +30,6 @@ from versiontree.tree.selectors.versions import (
 )
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
-from versiontree.tree.services.growth import domain_grow
 
 
 class _Domains(GenericAPIView[Domain]):
@@ -79,17 +77,6 @@ class _DomainVersions(GenericAPIView[Version]):
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 
 
-class _DomainGrow(GenericAPIView[Version]):
-    queryset = Version.unscoped.none()
-    owner: Tenant | None
-
-    @extend_schema(request=DomainGrowSerializer, responses={201: VersionSerializer})
-    def post(self, request: Request, domain_id: int, **_: Any) -> Response:
-        body = validated_body(DomainGrowSerializer, request)
-        version = domain_grow(domain=domain_of(self.owner, domain_id), **body, actor=request_actor(request))
-        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
-
-
 class _DomainCompact(GenericAPIView[Version]):
     queryset = Version.unscoped.none()
     owner: Tenant | None
@@ -118,18 +105,8 @@ class DomainView(ObjectView, OwnerView):
         return domain_visible_to(self.owner, domain_id)
 
 
-class DomainGrowView(_DomainGrow, OwnerView):
-    """Grow a domain: create a version with fragments that requests often missed."""
-
-
 class DomainCompactView(_DomainCompact, OwnerView):
     """Compact a domain: create a version with one table of all that the newest version reads."""
-
-
-class PlatformDomainGrowView(_DomainGrow, PlatformView):
-    """Grow a domain of the platform."""
-
-    permissions = {"POST": ("tree.change_domain",)}
 
 
 class PlatformDomainCompactView(_DomainCompact, PlatformView):

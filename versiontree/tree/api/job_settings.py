@@ -16,7 +16,6 @@ NAMES: Final = {
     (JobKind.FURTHER_PRETRAIN, RootKind.ENCODER): "PretrainingSettings",
     (JobKind.FINE_TUNE, RootKind.ENCODER): "EncoderTrainingSettings",
     (JobKind.FINE_TUNE, RootKind.DECODER): "DecoderTrainingSettings",
-    (JobKind.GROW, RootKind.ENCODER): "GrowthSettings",
 }
 """The schema's name of the settings of a kind of job below a kind of root."""
 UPDATE: Final = "Update"
@@ -88,8 +87,3 @@ class ConversionSettingsField(SettingsField):
 @extend_schema_field(settings_serializer(JobKind.FURTHER_PRETRAIN, RootKind.ENCODER))
 class PretrainingSettingsField(SettingsField):
     """Settings of further pretraining."""
-
-
-@extend_schema_field(settings_serializer(JobKind.GROW, RootKind.ENCODER))
-class GrowthSettingsField(SettingsField):
-    """Settings of growing a table."""

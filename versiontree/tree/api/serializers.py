@@ -13,7 +13,6 @@ from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from versiontree.jobs.api.serializers import JobSummarySerializer
 from versiontree.tree.api.job_settings import (
     ConversionSettingsField,
-    GrowthSettingsField,
     PretrainingSettingsField,
     TrainingSettingsField,
     TrainingSettingsUpdateField,
@@ -194,12 +193,6 @@ class RootRegisterSerializer(StrictSerializer):
     alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
     vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)
     settings = ConversionSettingsField()
-
-
-class DomainGrowSerializer(StrictSerializer):
-    """Settings of growing a domain."""
-
-    settings = GrowthSettingsField()
 
 
 class DomainUpdateSerializer(StrictSerializer):

@@ -20,7 +20,7 @@ class ServedVersion:
 
     COLUMNS: ClassVar = (
         *("pk", "parent_id", "number", "digest", "hplm__name", "hplm__task", "config__dataset__pairs"),
-        *("hplm__tenant__slug", "hplm__tenant__weight", "hplm__tenant__shares_fragment_counts"),
+        *("hplm__tenant__slug", "hplm__tenant__weight"),
     )
 
     pk: int
@@ -32,7 +32,6 @@ class ServedVersion:
     pairs: bool | None
     tenant: str
     weight: float
-    shares_counts: bool
 
     @property
     def name(self) -> str:

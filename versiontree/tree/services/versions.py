@@ -9,7 +9,6 @@ build_plot         ``corpus``, ``alpha`` (%), ``all_unigrams``, ``settings``
 fine_tune          ``dataset``, ``settings``
 evaluate           ``dataset``, ``settings``
 compact            ``plots``: the digests of the tables to merge, nearest first
-grow               ``tables``: the digests of the tables whose misses count, ``settings``
 =================  ======================================================================
 
 ``corpus`` is ``{"id", "name", "sha256"}``; ``dataset`` is ``{"id", "name", "task", "pairs", "labels",

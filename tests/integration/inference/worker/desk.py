@@ -12,7 +12,6 @@ from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.messages import InferReply, InferRequest
-from inference.queueing.misses import MissCounter
 from inference.queueing.transport import RequestQueue
 from inference.serving.catalogue import Catalogue
 from inference.serving.device_ledger import ledger_of
@@ -67,13 +66,11 @@ class Desk:
             pipeline=pipeline,
             metrics=self.metrics,
         )
-        self.counter = MissCounter(self.redis)
         self.server = EngineLoop(
             self.consumer,
             self.catalogue,
             limits=BatchLimits(rows=rows),
             timing=LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, drop_every_s=0.0),
-            misses=self.counter,
             metrics=self.metrics,
             clock=LateClock(lambda: self.late),
         )

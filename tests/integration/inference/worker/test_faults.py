@@ -244,7 +244,6 @@ LOST = 'torch.AcceleratorError("CUDA error: an illegal memory access was encount
         ("worker", "device_bytes", LOST),  # asked by the heartbeat
         ("worker.EngineLoop", "step", "AssertionError('of its own')"),
         ("worker.GenerationLoop", "step", "AssertionError('of its own')"),
-        ("worker.MissCounter", "flush", "AssertionError('of its own')"),
     ],
 )
 def test_a_worker_that_waits_for_requests_ends_itself_with_any_of_its_threads(

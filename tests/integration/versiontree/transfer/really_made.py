@@ -12,7 +12,7 @@ from workers.training.convert import ConvertSettings, convert_root
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
-from workers.training.plots import PlotSettings, build_plot, grow_plot, merge_plots
+from workers.training.plots import PlotSettings, build_plot, merge_plots
 from workers.training.search import FineTuneSettings
 
 CONVERT = ConvertSettings(
@@ -53,15 +53,11 @@ def really_made(folder: Path, *, lm_head: bool) -> Models:
     )  # fmt: skip
 
 
-def further_tables(models: Models, folder: Path) -> list[Path]:
-    """What growing and compacting the domain write."""
+def compacted_table(models: Models, folder: Path) -> Path:
+    """What compacting the domain writes."""
     plots = [models.domain["plot"], models.root["plot"]]
     merge_plots(plots=plots, out=folder / "compacted", reporter=NullReporter())
-    grow_plot(
-        root=models.root["root"], lower=models.domain["lower"], plots=plots, missed=[((7, 8, 9), 5)],
-        max_fragments=10, out=folder / "grown", settings=TABLE, reporter=NullReporter(),
-    )  # fmt: skip
-    return [folder / "compacted", folder / "grown"]
+    return folder / "compacted"
 
 
 def _table(root: Path, folders: Mapping[str, Path], corpus: Path, *, all_unigrams: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from django.test import Client
 
 from frontend.presenters.version_page import version_url
 from tests.integration.versiontree.transfer.conftest import zipped
-from tests.integration.versiontree.transfer.really_made import further_tables, really_made
+from tests.integration.versiontree.transfer.really_made import compacted_table, really_made
 from tests.integration.versiontree.transfer.site import Models, Site, artifacts_of, branch_of, predictions
 from versiontree.transfer.archive.layout import ALLOWED_FILES
 from versiontree.transfer.services.version_import import version_import
@@ -52,7 +52,7 @@ def test_the_files_of_artifacts_are_those_that_jobs_write(models: Models, tmp_pa
     assert of_root >= HEAD or of_domain >= HEAD
     assert not of_root & of_domain & HEAD
     assert files_of(models.hplm["hplm"]) == ALLOWED_FILES["hplm"]
-    for plot in (models.root["plot"], models.domain["plot"], *further_tables(models, tmp_path)):
+    for plot in (models.root["plot"], models.domain["plot"], compacted_table(models, tmp_path)):
         assert files_of(plot) == ALLOWED_FILES["plot"]
 
 

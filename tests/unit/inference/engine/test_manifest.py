@@ -18,7 +18,6 @@ HPLM = {
     "plots": ["ef" * 32],
     "lower": "12" * 32,
     "pairs": False,
-    "shares_counts": True,
     "files": {"hplm.json": "00" * 32},
 }
 

@@ -22,7 +22,6 @@ def an_answer(row: Row, *, coverage: Coverage | None = None, seconds: StageSecon
         logits=np.zeros(2, dtype=np.float32),
         used=row.model,
         coverage=coverage or Coverage(whole=len(row)),
-        missed=np.zeros((0, 3), dtype=np.int64),
         seconds=seconds or StageSeconds(0.001, 0.002, 0.003),
         batch_rows=1,
         batch_tenants=1,

@@ -255,9 +255,7 @@ class SimulatedCatalogue:
         return False
 
     def route(self, model: Any) -> Route:
-        served = ServedHplm(
-            model.tenant, model.hplm, 1, model.digest, "classify", ROOT, (), {}, "", False, False
-        )
+        served = ServedHplm(model.tenant, model.hplm, 1, model.digest, "classify", ROOT, (), {}, "", False)
         return Route(self.executors[ROOT], CHAIN, served)
 
 

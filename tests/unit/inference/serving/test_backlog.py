@@ -1,7 +1,7 @@
 """Whose rows are taken next, and what becomes of those that are no longer wanted."""
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -79,9 +79,8 @@ def fake(ticket: Ticket) -> FakeTicket:
 
 def answered(row: Row, ms_per_token: float = 1.0) -> Outcome:
     third = StageSeconds(1 / 3, 1 / 3, 1 / 3).share(len(row) * ms_per_token / 1000)
-    none: Any = np.empty((0, 3), dtype=np.int64)
     logits = np.zeros(2, dtype=np.float32)
-    return Answered(row, logits, row.model, Coverage(), none, third, 1, 1)
+    return Answered(row, logits, row.model, Coverage(), third, 1, 1)
 
 
 def test_a_flood_does_not_hide_who_came_after_it() -> None:
