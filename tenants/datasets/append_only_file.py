@@ -1,6 +1,6 @@
 """Appending bytes at an offset to the file of an upload. No Django in here.
 
-Every way of uploading ends here: the tus protocol, the parts of a multipart upload, files of forms.
+Every upload ends here: those by the tus protocol, and files of forms.
 The length of the file is the offset of the upload.
 
 Two requests may write to one file: the thread of a broken connection may still wait while its client has
