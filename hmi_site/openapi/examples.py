@@ -145,6 +145,7 @@ BY_NAME: Final[dict[str, tuple[Any, ...]]] = {
     "text": ("Where is my parcel?",),
     "texts": (["Where is my parcel?"],),
     "system_fingerprint": ("1",),
+    "tail_sha256": (SHA256,),
     "task": ("classification",),
     "tokens": (18,),
     "tokens_per_minute": (60_000,),
