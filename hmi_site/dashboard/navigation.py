@@ -69,7 +69,6 @@ MENU: Final = (
             "batches.Batch",
             "datasets.Upload",
             "datasets.UploadCheck",
-            "datasets.MultipartUpload",
             "datasets.File",
         ),
     ),

@@ -8,11 +8,9 @@ from uuid import UUID
 from tenants.base.errors import ErrorCode, HmiError
 
 FILE: Final = "file"
-UPLOAD: Final = "upload"
-PART: Final = "part"
 FINE_TUNING: Final = "ftjob"
 BATCH: Final = "batch"
-_NAMES: Final = {FILE: "file", UPLOAD: "upload", PART: "part", FINE_TUNING: "fine-tuning job", BATCH: "batch"}
+_NAMES: Final = {FILE: "file", FINE_TUNING: "fine-tuning job", BATCH: "batch"}
 _HEX: Final = re.compile(r"[0-9a-f]{32}")
 
 

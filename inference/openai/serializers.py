@@ -1,14 +1,14 @@
-"""Serializers of files, uploads, errors and metadata, and the JSON objects of files and uploads."""
+"""Serializers of files, errors and metadata, and the JSON object of a file."""
 
 from datetime import timedelta
 from typing import Any, Final
 
 from rest_framework import serializers
 
-from inference.openai.ids import FILE, UPLOAD, format_id, unix_time
+from inference.openai.ids import FILE, format_id, unix_time
 from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.models import File, MultipartUpload
+from tenants.datasets.models import File
 from tenants.datasets.models.file import UPLOADABLE_PURPOSES
 
 MIN_LIFETIME_S: Final = 3600
@@ -60,59 +60,6 @@ class FileUploadSerializer(StrictSerializer):
         return super().get_fields() | lifetime
 
 
-class ExpiresAfterSerializer(StrictSerializer):
-    """When the file expires: ``seconds`` after its creation."""
-
-    anchor = ChoiceField(["created_at"])
-    seconds = serializers.IntegerField(min_value=MIN_LIFETIME_S, max_value=MAX_LIFETIME_S)
-
-
-class UploadRequestSerializer(StrictSerializer):
-    """A file that will be uploaded in parts."""
-
-    bytes = serializers.IntegerField(min_value=1, max_value=2**53)
-    filename = serializers.CharField(max_length=500)
-    mime_type = serializers.CharField(max_length=200, required=False)
-    purpose = ChoiceField([str(purpose) for purpose in UPLOADABLE_PURPOSES])
-    expires_after = ExpiresAfterSerializer(required=False)
-
-
-class UploadPartSerializer(StrictSerializer):
-    """A part of a file."""
-
-    data = serializers.FileField(allow_empty_file=True)  # type: ignore[assignment]  # the name of the field in OpenAI's API
-
-
-class UploadCompleteSerializer(StrictSerializer):
-    """The ids of the parts, in order, and the expected MD5 of the file."""
-
-    part_ids = serializers.ListField(child=serializers.CharField(max_length=100), max_length=100)
-    md5 = serializers.RegexField("^[0-9A-Fa-f]{32}$", required=False, allow_null=True)
-
-
-class OpenAiUploadSerializer(serializers.Serializer[Any]):
-    """An upload in parts. It has a ``file`` once it is completed."""
-
-    id = serializers.CharField()
-    object = serializers.CharField(help_text="`upload`.")
-    bytes = serializers.IntegerField()
-    created_at = serializers.IntegerField()
-    expires_at = serializers.IntegerField()
-    filename = serializers.CharField()
-    purpose = serializers.CharField()
-    status = ChoiceField(["pending", "completed", "cancelled"])
-    file = OpenAiFileSerializer(allow_null=True)
-
-
-class OpenAiUploadPartSerializer(serializers.Serializer[Any]):
-    """A part that was uploaded."""
-
-    id = serializers.CharField()
-    object = serializers.CharField(help_text="`upload.part`.")
-    created_at = serializers.IntegerField()
-    upload_id = serializers.CharField()
-
-
 class DeletedSerializer(serializers.Serializer[Any]):
     """The id of a deleted object."""
 
@@ -132,21 +79,6 @@ def file_json(file: File) -> dict[str, Any]:
         "filename": file.filename,
         "purpose": str(file.purpose),
         "status": "processed",
-    }
-
-
-def upload_json(upload: MultipartUpload) -> dict[str, Any]:
-    """The JSON object of an upload."""
-    return {
-        "id": format_id(UPLOAD, upload.pk),
-        "object": "upload",
-        "bytes": upload.size_bytes,
-        "created_at": unix_time(upload.created_at),
-        "expires_at": unix_time(upload.expires_at),
-        "filename": upload.filename,
-        "purpose": str(upload.purpose),
-        "status": str(upload.state),
-        "file": file_json(upload.file) if upload.file else None,
     }
 
 

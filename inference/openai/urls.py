@@ -4,7 +4,7 @@ from uuid import UUID
 
 from django.urls import path, register_converter
 
-from inference.openai import batches, embeddings, files, fine_tuning, generation, models, uploads
+from inference.openai import batches, embeddings, files, fine_tuning, generation, models
 
 
 class HexUuidConverter:
@@ -40,10 +40,6 @@ urlpatterns = [
     path("files", files.OpenAiFilesView.as_view()),
     path("files/<str:file_id>", files.OpenAiFileView.as_view()),
     path("files/<str:file_id>/content", files.OpenAiFileContentView.as_view()),
-    path("uploads", uploads.OpenAiUploadsView.as_view()),
-    path("uploads/<str:openai_upload_id>/parts", uploads.OpenAiPartsView.as_view()),
-    path("uploads/<str:openai_upload_id>/complete", uploads.OpenAiUploadCompleteView.as_view()),
-    path("uploads/<str:openai_upload_id>/cancel", uploads.OpenAiUploadCancelView.as_view()),
     path("chat/completions", generation.ChatCompletionsView.as_view(), name="openai-chat-completions"),
     path("completions", generation.CompletionsView.as_view(), name="openai-completions"),
     path("embeddings", embeddings.EmbeddingsView.as_view(), name="openai-embeddings"),

@@ -1,6 +1,6 @@
 """Appending bytes at an offset to the file of an upload. No Django in here.
 
-Every way of uploading ends here: the tus protocol, the parts of a multipart upload, files of forms.
+Every upload ends here: those by the tus protocol, and files of forms.
 The length of the file is the offset of the upload.
 
 Two requests may write to one file: the thread of a broken connection may still wait while its client has
@@ -24,6 +24,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.storage import CHUNK_BYTES, Readable
 
 ALGORITHMS = ("sha256", "sha1")
+TAIL_BYTES = 1 << 20
 
 
 def received_bytes(path: Path) -> int:
@@ -32,6 +33,16 @@ def received_bytes(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError as error:
         raise _not_found() from error
+
+
+def tail_sha256(path: Path) -> str:
+    """The sha256 of the last ``TAIL_BYTES`` that arrived, or of all if they are fewer. ``not_found``.
+
+    A client that resumes an upload compares it with its file, which may have changed.
+    """
+    with _open(path) as file:
+        file.seek(max(0, _length(file) - TAIL_BYTES))
+        return hashlib.sha256(file.read(TAIL_BYTES)).hexdigest()
 
 
 def append_chunks(path: Path, chunks: Iterable[bytes], *, offset: int, max_size: int) -> int:

@@ -12,10 +12,9 @@ class DatasetsConfig(AppConfig):
         from tenants.datasets.selectors.uploads import storage_used
         from tenants.datasets.services.checks import checks_expire, checks_redispatch
         from tenants.datasets.services.files import files_expire
-        from tenants.datasets.services.multipart_uploads import multipart_uploads_expire
         from tenants.datasets.services.uploads import uploads_expire
 
         hooks.storage_used.register(storage_used)
         hooks.recovery.register(checks_redispatch)
-        for expire in (checks_expire, uploads_expire, files_expire, multipart_uploads_expire):
+        for expire in (checks_expire, uploads_expire, files_expire):
             hooks.expiry.register(expire)

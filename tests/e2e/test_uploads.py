@@ -122,7 +122,7 @@ def test_files_that_are_dropped_together_go_where_their_names_say(signed_in: Pag
             document.querySelector("[name=train]").dispatchEvent(event);
         }"""
     )
-    expect(signed_in.get_by_text("Uploaded and verified")).to_have_count(3)
+    expect(signed_in.get_by_text("Uploaded", exact=True)).to_have_count(3)
     for label, name in (("train", "my-train"), ("dev", "validation"), ("test", "my-test")):
         field = signed_in.locator(".field", has=signed_in.locator(f"[name={label}]"))
         expect(field).to_contain_text(f"{name}.jsonl")

@@ -23,7 +23,7 @@ from tenants.base.admin.base import (
     staff_user,
 )
 from tenants.base.errors import HmiError
-from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, MultipartUpload, Upload, UploadCheck
+from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, Upload, UploadCheck
 from tenants.datasets.services.corpora import corpus_delete, corpus_preview, corpus_upload
 from tenants.datasets.services.datasets import dataset_delete
 from tenants.datasets.services.uploads import upload_delete
@@ -243,17 +243,4 @@ class FileAdmin(ReadOnlyAdmin):
     list_filter_submit = True
     list_select_related = ("tenant", "created_by")
     search_fields = ("filename", "tenant__slug", "sha256")
-    show_full_result_count = False
-
-
-@admin.register(MultipartUpload)
-class MultipartUploadAdmin(ReadOnlyAdmin):
-    """Multipart uploads."""
-
-    size = file_size_column("size_bytes")
-    list_display = ("filename", "purpose", "tenant", "size", "state", "created_at", "expires_at")
-    list_filter = ("state", "purpose", ("tenant", AutocompleteSelectFilter))
-    list_filter_submit = True
-    list_select_related = ("tenant",)
-    search_fields = ("filename", "tenant__slug")
     show_full_result_count = False

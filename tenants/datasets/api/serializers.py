@@ -8,7 +8,7 @@ from rest_framework import serializers
 from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.base.characters import check_characters
 from tenants.base.errors import HmiError
-from tenants.datasets.append_only_file import received_bytes
+from tenants.datasets.append_only_file import received_bytes, tail_sha256
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
 from tenants.datasets.models import CheckKind, Corpus, Dataset, DatasetSplit, Split, Task, Upload, UploadCheck
 from tenants.datasets.storage import upload_store
@@ -159,6 +159,20 @@ class UploadSerializer(serializers.ModelSerializer[Upload]):
             return received_bytes(upload_store().upload_path(upload.pk))
         except HmiError:
             return 0
+
+
+class UploadDetailSerializer(UploadSerializer):
+    """An upload. ``tail_sha256`` is of the last MiB that arrived: to compare before an upload is resumed."""
+
+    tail_sha256 = serializers.SerializerMethodField()
+
+    class Meta(UploadSerializer.Meta):
+        fields = (*UploadSerializer.Meta.fields, "tail_sha256")
+        read_only_fields = fields
+
+    def get_tail_sha256(self, upload: Upload) -> str:
+        """Return the digest, or raise ``not_found`` if the file was deleted meanwhile."""
+        return tail_sha256(upload_store().upload_path(upload.pk))
 
 
 class CheckCreateSerializer(StrictSerializer):

@@ -26,7 +26,12 @@ from tenants.base.api.inputs import validated_body
 from tenants.base.api.object_view import ObjectView
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT, upload_slot
-from tenants.datasets.api.serializers import CheckCreateSerializer, CheckSerializer, UploadSerializer
+from tenants.datasets.api.serializers import (
+    CheckCreateSerializer,
+    CheckSerializer,
+    UploadDetailSerializer,
+    UploadSerializer,
+)
 from tenants.datasets.append_only_file import ALGORITHMS, received_bytes
 from tenants.datasets.models import CheckKind, Upload, UploadCheck
 from tenants.datasets.models.dataset import SHA256_PATTERN
@@ -157,6 +162,7 @@ class UploadsView(TusView):
 class UploadView(ObjectView, TusView):
     """Get the progress of an upload."""
 
+    serializer_class = UploadDetailSerializer
     body_limit_setting = UPLOAD_BODY_LIMIT
     keeps_partial_body = ("PATCH",)  # the client sends the rest of a body that broke off
 

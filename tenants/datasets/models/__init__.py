@@ -1,7 +1,7 @@
 """Models of uploads, files, corpora and datasets."""
 
 from tenants.datasets.models.dataset import GENERATIVE_TASKS, Corpus, Dataset, DatasetSplit, Split, Task
-from tenants.datasets.models.file import File, FilePurpose, MultipartUpload, MultipartUploadState
+from tenants.datasets.models.file import File, FilePurpose
 from tenants.datasets.models.upload import CheckKind, CheckState, Upload, UploadCheck
 
 __all__ = [
@@ -13,8 +13,6 @@ __all__ = [
     "DatasetSplit",
     "File",
     "FilePurpose",
-    "MultipartUpload",
-    "MultipartUploadState",
     "Split",
     "Task",
     "Upload",

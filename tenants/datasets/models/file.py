@@ -1,4 +1,4 @@
-"""Files of the files API and of batches, stored as they were sent, and multipart uploads."""
+"""Files of the files API and of batches, stored as they were sent."""
 
 import uuid
 
@@ -62,62 +62,3 @@ class File(models.Model):
 
     def __str__(self) -> str:
         return self.filename
-
-
-class MultipartUploadState(models.TextChoices):
-    """pending -> completed or cancelled."""
-
-    PENDING = "pending", "Pending"
-    COMPLETED = "completed", "Completed"
-    CANCELLED = "cancelled", "Canceled"
-
-
-class MultipartUpload(models.Model):
-    """A file that is uploaded in parts. Each part is an ``Upload`` with the ``part_fingerprint``.
-
-    ``size_bytes`` is the announced size. Completion sets ``file``, which expires after ``expires_after_s``
-    seconds, or never.
-    """
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="+")
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
-    )
-    api_key = models.ForeignKey("accounts.ApiKey", on_delete=models.SET_NULL, null=True, related_name="+")
-    purpose = models.CharField(max_length=20, choices=FilePurpose.choices)
-    filename = models.CharField(max_length=MAX_FILENAME_LENGTH)
-    size_bytes = models.PositiveBigIntegerField()
-    expires_after_s = models.PositiveIntegerField(null=True)
-    state = models.CharField(
-        max_length=9, choices=MultipartUploadState.choices, default=MultipartUploadState.PENDING
-    )
-    file = models.ForeignKey(File, on_delete=models.SET_NULL, null=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
-    expires_at = models.DateTimeField(db_index=True)
-
-    unscoped = models.Manager()
-    objects = TenantScopedManager()
-
-    class Meta:
-        ordering = ("-created_at", "-id")
-        constraints = (
-            models.CheckConstraint(
-                condition=Q(state__in=MultipartUploadState.values),
-                name="multipart_upload_state_is_known",
-                violation_error_message="The state of the upload is unknown.",
-            ),
-            models.CheckConstraint(
-                condition=Q(size_bytes__gt=0),
-                name="multipart_upload_is_not_empty",
-                violation_error_message="An upload must not be empty.",
-            ),
-        )
-
-    def __str__(self) -> str:
-        return self.filename
-
-    @property
-    def part_fingerprint(self) -> str:
-        """The fingerprint of the uploads that are its parts."""
-        return f"part of {self.pk.hex}"

@@ -1,4 +1,4 @@
-"""Queries for files and multipart uploads of a tenant."""
+"""Queries for files of a tenant."""
 
 from uuid import UUID
 
@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.models import File, MultipartUpload
+from tenants.datasets.models import File
 
 
 def files_of(tenant: Tenant) -> QuerySet[File]:
@@ -21,14 +21,3 @@ def file_of(tenant: Tenant, file_id: UUID, *, param: str = "file_id") -> File:
     if file is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such file; it may have expired.", param=param)
     return file
-
-
-def multipart_upload_of(tenant: Tenant, key: UUID) -> MultipartUpload:
-    """The multipart upload of the tenant, in any state, or ``not_found``."""
-    rows = MultipartUpload.objects.for_tenant(tenant).select_related("tenant", "file")
-    upload = rows.filter(pk=key, expires_at__gt=Now()).first()
-    if upload is None:
-        raise HmiError(
-            ErrorCode.NOT_FOUND, "There is no such upload; it may have expired.", param="upload_id"
-        )
-    return upload

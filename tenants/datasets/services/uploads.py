@@ -1,7 +1,6 @@
 """Resumable uploads: creation, appending, completion, deletion, expiry.
 
-``upload_append`` is the one way in which bytes enter an upload. The tus API, the parts of multipart uploads
-(``multipart_uploads``) and uploaded forms call it.
+``upload_append`` is the one way in which bytes enter an upload. The tus API and uploaded forms call it.
 """
 
 import time
@@ -73,7 +72,7 @@ def upload_create(
     ``fingerprint`` identifies the file for the client; ``metadata`` is what the client sent.
     Raises ``file_too_large``, ``quota_exceeded``.
     """
-    upload_check_size(filename=filename, size=size, param="file")
+    _check_size(filename, size)
     upload = Upload(
         tenant=tenant,
         created_by=person(actor),
@@ -83,7 +82,7 @@ def upload_create(
         metadata=metadata,
         size_bytes=size,
         expected_sha256=expected_sha256.lower(),
-        expires_at=upload_expiry(),
+        expires_at=_expiry(),
     )
     with transaction.atomic():
         quota_lock(tenant=tenant)
@@ -138,7 +137,7 @@ def upload_append(
             algorithm=checksum.algorithm,
             digest=_from_base64(checksum.digest, "Upload-Checksum"),
         )
-    upload.expires_at = upload_expiry()
+    upload.expires_at = _expiry()
     Upload.unscoped.filter(pk=upload.pk).update(expires_at=upload.expires_at)
     if length == upload.size_bytes:
         upload_complete(upload=upload)
@@ -213,21 +212,20 @@ def uploads_expire() -> int:
     return len(expired) + _delete_orphans()
 
 
-def upload_check_size(*, filename: str, size: int, param: str) -> None:
-    """``file_too_large`` for a file beyond ``HMI_UPLOAD_MAX_BYTES``."""
+def _expiry() -> datetime:
+    """When an upload expires that gets no more bytes from now on."""
+    return timezone.now() + timedelta(hours=settings.HMI_UPLOAD_EXPIRY_H)
+
+
+def _check_size(filename: str, size: int) -> None:
     limit = settings.HMI_UPLOAD_MAX_BYTES
     if size > limit:
         raise HmiError(
             ErrorCode.FILE_TOO_LARGE,
             f"{clean_filename(filename)} has {size:,} bytes. At most {limit:,} are allowed.",
-            param=param,
+            param="file",
             details={"size": size, "limit": limit},
         )
-
-
-def upload_expiry() -> datetime:
-    """When an upload expires that gets no more bytes from now on."""
-    return timezone.now() + timedelta(hours=settings.HMI_UPLOAD_EXPIRY_H)
 
 
 def _delete_orphans() -> int:

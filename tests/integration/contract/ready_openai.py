@@ -5,7 +5,6 @@ import io
 from tenants.accounts.models import ApiKey, User
 from tenants.datasets.models import FilePurpose
 from tenants.datasets.services.files import file_create
-from tenants.datasets.services.multipart_uploads import multipart_upload_create, part_create
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, tickets_file, versions_finish
 from tests.integration.contract.known import Special
@@ -21,7 +20,7 @@ WRITER = {"model": "acme/writer", "max_tokens": 4}
 
 
 def for_openai(world: World, files: TinyFiles, actor: User | ApiKey) -> Special:
-    """What good requests name of what is made here; the parts of a file are those of the actor."""
+    """What good requests name of what is made here."""
     rows, lines = (
         file_create(
             tenant=world.tenant, purpose=purpose, filename="in.jsonl", stream=io.BytesIO(content), actor=actor
@@ -55,27 +54,4 @@ def for_openai(world: World, files: TinyFiles, actor: User | ApiKey) -> Special:
         "GET /v1/files/file-results-{fine_tuning_key}": results,
         "DELETE /v1/files/file-results-{fine_tuning_key}": results,
         "GET /v1/files/file-results-{fine_tuning_key}/content": results,
-        **_in_parts(world, actor),
-    }
-
-
-def _in_parts(world: World, actor: User | ApiKey) -> Special:
-    """A file of which all parts are here, and one of which none is."""
-    whole, begun = (
-        multipart_upload_create(
-            tenant=world.tenant, purpose=FilePurpose.BATCH, filename="p.jsonl", size=len(LINES), actor=actor
-        )
-        for _ in range(2)
-    )
-    part = part_create(multipart_upload=whole, stream=io.BytesIO(LINES), size=len(LINES), actor=actor)
-    return {
-        "POST /v1/uploads": {"bytes": len(LINES), "filename": "p.jsonl", "purpose": "batch"},
-        "POST /v1/uploads/{openai_upload_id}/complete": {
-            "openai_upload_id": f"upload-{whole.pk.hex}",
-            "part_ids": [f"part-{part.pk.hex}"],
-        },
-        "POST /v1/uploads/{openai_upload_id}/parts": {
-            "openai_upload_id": f"upload-{begun.pk.hex}",
-            "data": LINES,
-        },
     }

@@ -116,7 +116,7 @@ RIGHT: Mapping[str, object] = {
     "scopes": ["infer"], "settings": {"epochs": 1}, "description": "a", "license": "MIT", "enabled": True,
     "purpose": "batch", "files": {}, "upload": "absent", "store": False, "training_file": "file-a",
     "input_file_id": "file-a", "endpoint": "/v1/embeddings", "completion_window": "24h",
-    "filename": "a.jsonl", "bytes": 9, "mime_type": "text/plain", "part_ids": [], "overlap_s": 0, "alpha": 1,
+    "overlap_s": 0, "alpha": 1,
     "columns": "{}", "labels": "a", "prompt": "a", "messages": [{"role": "user", "content": "a"}],
 }  # fmt: skip
 FILES: Mapping[str, bytes] = {

@@ -52,7 +52,6 @@ def bodies_of(world: World, values: Mapping[str, object]) -> dict[str, dict[str,
         "api-keys": {"name": "new", "scopes": ["infer"]},
         "invitations": {"email": "another@example.org", "role": "viewer"},
         "v1/fine_tuning/jobs": {"model": "minilm", "training_file": values["file_id"]},
-        "v1/uploads": {"purpose": "batch", "filename": "a.jsonl", "bytes": 9, "mime_type": "text/plain"},
     }
 
 

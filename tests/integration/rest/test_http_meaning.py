@@ -175,7 +175,6 @@ def test_characters_that_cannot_be_stored_are_refused_in_the_json_of_a_form(
 
 # --- names that mean nothing ------------------------------------------------------------------------------
 
-PART = {"bytes": 3, "filename": "a.jsonl", "purpose": "fine-tune"}
 TUNED = {"model": "minilm", "training_file": "file-0123456789abcdef0123456789abcdef"}
 
 
@@ -192,8 +191,6 @@ TUNED = {"model": "minilm", "training_file": "file-0123456789abcdef0123456789abc
             "method.supervised.hyperparameters.lr",
         ),
         ("/v1/batches?tenant=acme", {"endpoints": "/v1/embeddings"}, "endpoints"),
-        ("/v1/uploads?tenant=acme", {"size": 3}, "size"),
-        ("/v1/uploads?tenant=acme", {**PART, "expires_after": {"days": 3}}, "expires_after.days"),
         (EMBEDDINGS, {"model": "mood", "input": "x", "dimension": 3}, "dimension"),
         ("/v1/completions?tenant=acme", {"model": "mood", "prompt": "x", "max_token": 3}, "max_token"),
     ],

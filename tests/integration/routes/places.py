@@ -9,7 +9,6 @@ from tenants.accounts.services.invitations import invitation_create
 from tenants.datasets.models import Corpus
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.files import file_create
-from tenants.datasets.services.multipart_uploads import multipart_upload_create
 from tenants.datasets.services.uploads import upload_receive
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
@@ -122,14 +121,10 @@ def _files(world: World) -> dict[str, object]:
     tuning = fine_tuning_create(
         tenant=world.tenant, model=str(world.root.root), training_file=rows.pk, actor=world.owner
     )
-    parted = multipart_upload_create(
-        tenant=world.tenant, purpose="batch", filename="a", size=9, actor=world.owner
-    )
     return {
         "file_id": f"file-{unused.pk.hex}",
         "fine_tuning_id": f"ftjob-{tuning.pk.hex}",
         "fine_tuning_key": tuning.pk.hex,
-        "openai_upload_id": f"upload-{parted.pk.hex}",
     }
 
 

@@ -22,7 +22,6 @@ from tenants.audit.models import AuditEvent
 from tenants.datasets.models import Corpus, Dataset, File
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.datasets import dataset_upload
-from tenants.datasets.services.multipart_uploads import multipart_upload_create
 from tenants.datasets.services.uploads import upload_create
 from tenants.datasets.storage import UPLOADS_FOLDER
 from tenants.usage.models import Quota
@@ -67,7 +66,6 @@ def furnished(world: World) -> World:
     )
     webhook_test(endpoint=endpoint, actor=world.owner)
     File.unscoped.create(tenant=world.tenant, purpose="batch", filename="b", sha256="a" * 64, size_bytes=1)
-    multipart_upload_create(tenant=world.tenant, purpose="batch", filename="p", size=9, actor=world.owner)
     IdempotentResponse.unscoped.create(
         tenant=world.tenant, key_digest="a" * 64, fingerprint="b" * 64, status=201, encrypted_response=""
     )

@@ -10,7 +10,7 @@ from django.db import connection
 
 from tenants.base.errors import HmiError
 from tenants.base.scope import tenant_scope
-from tenants.datasets.append_only_file import append_chunks
+from tenants.datasets.append_only_file import TAIL_BYTES, append_chunks
 from tenants.datasets.models import Upload
 from tenants.datasets.services.uploads import Checksum, upload_append, upload_create
 from tenants.datasets.storage import CHUNK_BYTES, upload_store
@@ -32,6 +32,19 @@ def test_a_file_in_three_pieces_is_complete_and_has_its_sha256(world: World) -> 
         assert (answer.status_code, answer["Upload-Offset"]) == (204, str(min(start + 500, len(CONTENT))))
     shown = client.get(address).json()
     assert (shown["filename"], shown["offset"], shown["sha256"]) == ("news.txt", len(CONTENT), SHA256)
+
+
+def test_an_upload_says_the_sha256_of_the_last_mebibyte_that_arrived(world: World) -> None:
+    client = world.client(world.developer)
+    size = TAIL_BYTES + 100
+    content = bytes(number % 251 for number in range(size))
+    address = begun(client, size)
+    for arrived in (0, 100, TAIL_BYTES, size):
+        offset = offset_of(client, address)
+        send(client, address, content[offset:arrived], offset)
+        tail = content[max(0, arrived - TAIL_BYTES) : arrived]
+        shown = client.get(address).json()
+        assert (shown["offset"], shown["tail_sha256"]) == (arrived, hashlib.sha256(tail).hexdigest())
 
 
 def test_a_piece_for_another_place_is_refused_and_the_right_place_is_said(world: World) -> None:

@@ -8,7 +8,7 @@ from django.db import IntegrityError, connection, transaction
 from tenants.accounts.models import ApiKey, IdempotentResponse, Invitation, Membership, Tenant
 from tenants.audit.models import AuditEvent
 from tenants.base.managers import UnscopedQuery
-from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, MultipartUpload, Upload, UploadCheck
+from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, Upload, UploadCheck
 from tenants.usage.models import (
     AnswerDay,
     LoggedRequest,
@@ -35,7 +35,6 @@ OWNED = [
     IdempotentResponse,
     LoggedRequest,
     Membership,
-    MultipartUpload,
     OmittedRequests,
     Quota,
     Takeout,

@@ -15,8 +15,6 @@ from tusclient.client import TusClient
 from tusclient.exceptions import TusCommunicationError, TusUploadFailed
 
 from hmi_site.launcher.web_server import choose_port
-from tenants.datasets.models import Upload
-from tenants.datasets.selectors.uploads import storage_used
 from tests.integration.serving_faults.servers import Web
 from tests.integration.tenants.tus import PIECE
 from tests.integration.world import World, make_world
@@ -109,37 +107,6 @@ def test_a_connection_that_breaks_within_a_piece_leaves_what_it_brought(web: Web
         connection.sendall(head.encode() + b"a" * (5 * MEBIBYTE))
         wait_until(lambda: int(str(state(key, url)["offset"])) >= 4 * MEBIBYTE)
     wait_until(lambda: state(key, url)["offset"] == 5 * MEBIBYTE)
-
-
-def test_a_part_that_breaks_off_leaves_nothing_and_is_sent_again(web: Web, key: str, world: World) -> None:
-    headers, part = {"X-Api-Key": key}, b"a" * (5 * MEBIBYTE)
-    told = {"bytes": len(part), "filename": "a.jsonl", "purpose": "batch"}
-    made = httpx.post(
-        f"{web.url}/v1/uploads", json=told, headers=headers, trust_env=False, timeout=60
-    ).json()["id"]
-    whole = httpx.Request(
-        "POST", f"{web.url}/v1/uploads/{made}/parts", files={"data": ("part", part)}, headers=headers
-    )
-    content = whole.read()
-    lines = "".join(f"{name}: {value}\r\n" for name, value in whole.headers.items())
-    host, port = web.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(f"POST {whole.url.path} HTTP/1.1\r\n{lines}\r\n".encode() + content[:-MEBIBYTE])
-        connection.shutdown(socket.SHUT_WR)
-        connection.recv(1000)  # whatever it says, it is done with that
-    assert not Upload.unscoped.exists()
-    with httpx.Client(headers=headers, trust_env=False, timeout=60) as wire:
-        sent = wire.send(whole)
-        assert sent.status_code == 200, sent.text
-        done = wire.post(
-            f"{web.url}/v1/uploads/{made}/complete",
-            json={
-                "part_ids": [sent.json()["id"]],
-                "md5": hashlib.md5(part, usedforsecurity=False).hexdigest(),
-            },
-        )
-    assert (done.status_code, done.json()["status"]) == (200, "completed"), done.text
-    assert storage_used(world.tenant) == len(part)
 
 
 def test_a_file_in_one_piece_is_not_held_in_memory(web: Web, key: str, tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ from tenants.datasets.models import Corpus, DatasetSplit, File
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.datasets.services.files import file_create
-from tenants.datasets.services.multipart_uploads import multipart_upload_create
 from tenants.datasets.services.uploads import upload_receive
 from tenants.datasets.storage import upload_store
 from tenants.usage.models import OmittedRequests, UsageDay, UsageSum
@@ -101,7 +100,6 @@ def world(db: None, redis_client: Redis, artifact_root: Path, upload_root: Path,
     rows = file_create(
         tenant=tenant, purpose="fine-tune", filename="r", stream=io.BytesIO(b"{}"), actor=owner
     )
-    multipart_upload_create(tenant=tenant, purpose="batch", filename="p", size=9, actor=owner)
     fine_tuning_create(tenant=tenant, model=str(world.root.root), training_file=rows.pk, actor=owner)
     lines = file_create(
         tenant=tenant, purpose="batch", filename="b", stream=io.BytesIO(b"a text"), actor=owner

@@ -164,20 +164,16 @@ def test_a_file_without_its_bytes_or_with_a_strange_id_is_refused(client: Caller
     assert client.get("/v1/files", {"after": "file-" + "0" * 32}).status_code == 404
 
 
-def test_files_uploads_and_fine_tunings_under_way_are_bounded(
+def test_files_and_fine_tunings_under_way_are_bounded(
     client: Caller, root: Version, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenants.datasets.services.files.MAX_FILES", 1)
-    monkeypatch.setattr("tenants.datasets.services.multipart_uploads.MAX_UPLOADS", 1)
     settings.HMI_MAX_CHECKS = 1
     file = client.sends(ROWS).json()["id"]
-    announced = {"bytes": 9, "filename": "a", "purpose": "batch"}
-    assert client.asks("uploads", **announced).status_code == 200
     tuned = {"model": "bert", "training_file": file}
     assert client.asks("fine_tuning/jobs", **tuned).status_code == 200
     for refused, passes in [
         (client.sends(ROWS), False),
-        (client.asks("uploads", **announced), False),
         (client.asks("fine_tuning/jobs", **tuned), True),
     ]:
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "insufficient_quota")

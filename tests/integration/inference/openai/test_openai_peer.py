@@ -91,7 +91,6 @@ def test_it_sends_data_follows_a_fine_tuning_to_the_end_and_hears_of_errors_as_i
         "purpose": ["BadRequestError", 400, "invalid_field", "purpose", 1],
     }
     assert got["embeddings"] == ["acme/mood:1", [32, 32], 3]
-    assert got["parts"] == ["completed", True, True, "cancelled"]
     assert got["batch"][:3] == ["BadRequestError", 400, "invalid_field"]
     assert got["deleted"] == [True, True]
     assert got["strange"] == []

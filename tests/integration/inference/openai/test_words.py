@@ -10,7 +10,6 @@ from inference.batches.models import Batch, BatchState
 from inference.openai.errors import openai_error, openai_status
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.inference.openai.conftest import Caller
-from tests.integration.inference.openai.test_uploads import announced, part
 from tests.integration.inference.openai.tuning import asked, begin, now, version_of
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
@@ -32,20 +31,12 @@ def prefix(key: str) -> str:
     return key.rpartition("-")[0]
 
 
-def test_files_and_uploads(client: Caller) -> None:
+def test_files(client: Caller) -> None:
     file = client.sends("{}", purpose="batch")
     key = file.json()["id"]
     assert (word_of(file), prefix(key), file.json()["purpose"]) == (("file", "processed"), "file", "batch")
     assert word_of(client.get("/v1/files")) == "list"
     assert client.delete(f"/v1/files/{key}").json() == {"id": key, "object": "file", "deleted": True}
-
-    completed, cancelled = announced(client, 1), announced(client)
-    one = part(client, completed, b"1")
-    assert (word_of(one), prefix(one.json()["id"]), prefix(completed)) == ("upload.part", "part", "upload")
-    assert one.json()["upload_id"] == completed
-    done = client.asks(f"uploads/{completed}/complete", part_ids=[one.json()["id"]])
-    assert (word_of(done), done.json()["file"]["object"]) == (("upload", "completed"), "file")
-    assert word_of(client.asks(f"uploads/{cancelled}/cancel")) == ("upload", "cancelled")
 
 
 def test_models(client: Caller, root: Version, acme: TenantFixture) -> None:

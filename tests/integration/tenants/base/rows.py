@@ -12,7 +12,7 @@ from inference.batches.models import Batch
 from tenants.accounts.models import IdempotentResponse, Invitation
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.base.row_security import PLATFORM_MODELS, TENANT_PATHS, model_policies
-from tenants.datasets.models import CheckKind, File, FilePurpose, MultipartUpload, Upload, UploadCheck
+from tenants.datasets.models import CheckKind, File, FilePurpose, Upload, UploadCheck
 from tenants.usage.models import AnswerDay, LoggedRequest, OmittedRequests
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
@@ -54,9 +54,6 @@ def fill(world: World) -> None:
     mine: dict[str, Any] = {"tenant": tenant, "created_by": owner}
     Upload.unscoped.create(**mine, filename="a.txt", size_bytes=1, expires_at=soon)
     File.unscoped.create(**mine, purpose=FilePurpose.BATCH, filename="b", sha256=SHA, size_bytes=1)
-    MultipartUpload.unscoped.create(
-        **mine, purpose=FilePurpose.BATCH, filename="p", size_bytes=1, expires_at=soon
-    )
     FineTuning.unscoped.create(**mine, model="minilm", parent=world.root, name="mine", training_file=uuid4())
     Batch.unscoped.create(**mine, filename="b", expires_at=soon)
     UploadCheck.unscoped.create(**mine, kind=CheckKind.CORPUS, store=False, size_bytes=1)

@@ -99,24 +99,10 @@ patient = client.with_options(max_retries=60)  # the worker may still be startin
 vectors = known(patient.embeddings.create(model="acme/mood", input=["a good stone", "a bad river"]))
 (shorter,) = client.embeddings.create(model="mood", input="good", dimensions=3, encoding_format="float").data
 seen["embeddings"] = [vectors.model, [len(one.embedding) for one in vectors.data], len(shorter.embedding)]
-whole = known(
-    client.uploads.upload_file_chunked(
-        file=Path(rows), mime_type="text/jsonl", purpose="batch", part_size=2000
-    )
-)
-cancelled = known(client.uploads.create(bytes=5, filename="a", mime_type="a/b", purpose="batch"))
-part = known(client.uploads.parts.create(cancelled.id, data=b"12345"))
+lines = known(client.files.create(file=Path(rows), purpose="batch"))
 seen["batch"] = raised(  # rows to learn from are no requests
-    lambda: client.batches.create(
-        input_file_id=whole.file.id if whole.file else "", endpoint="/v1/embeddings", completion_window="24h"
-    )
+    lambda: client.batches.create(input_file_id=lines.id, endpoint="/v1/embeddings", completion_window="24h")
 )
-seen["parts"] = [
-    whole.status,
-    client.files.content(whole.file.id).read() == Path(rows).read_bytes() if whole.file else None,
-    part.upload_id == cancelled.id,
-    known(client.uploads.cancel(cancelled.id)).status,
-]
 gone = [known(client.files.delete(file.id)), known(client.models.delete("acme/mood"))]
 seen["deleted"] = [answer.deleted for answer in gone]
 seen["strange"] = strange
