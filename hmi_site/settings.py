@@ -281,7 +281,7 @@ CELERY_BEAT_SCHEDULE = {
     "delete-tenants": {
         "task": "transfer.delete_tenants",
         "schedule": 60.0,
-        "options": {"queue": "uploads", "expires": 60.0},
+        "options": {"queue": "long", "expires": 60.0},
     },
     "watch-disks": {
         "task": "base.watch_disks",

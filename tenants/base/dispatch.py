@@ -12,8 +12,8 @@ from celery import current_app
 log = logging.getLogger(__name__)
 
 TRAINING_QUEUE: Final = "training"
-UPLOADS_QUEUE: Final = "uploads"
-"""Reading uploads takes minutes, so it must not delay the periodic tasks."""
+LONG_QUEUE: Final = "long"
+"""Work of minutes, such as reading uploads, which must not delay the periodic tasks."""
 WEBHOOKS_QUEUE: Final = "webhooks"
 """Receivers belong to others and may be slow."""
 BATCHES_QUEUE: Final = "batches"

@@ -15,7 +15,7 @@ from tenants.accounts.models import ApiKey, Tenant, User
 from tenants.accounts.services.tenants import clean_name
 from tenants.audit.services import person
 from tenants.base.advisory_lock import advisory_lock
-from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
+from tenants.base.dispatch import LONG_QUEUE, dispatch
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import check_details
 from tenants.datasets.formats.errors import InvalidRows, postgres_safe
@@ -89,7 +89,7 @@ def check_create(
 def check_dispatch(*, check_id: UUID) -> None:
     """Send the message that has a worker run the check."""
     UploadCheck.unscoped.filter(pk=check_id).update(dispatched_at=timezone.now())
-    dispatch(RUN_CHECK_TASK, str(check_id), queue=UPLOADS_QUEUE)
+    dispatch(RUN_CHECK_TASK, str(check_id), queue=LONG_QUEUE)
 
 
 def checks_redispatch() -> None:

@@ -78,7 +78,7 @@ def traffic(domain: Version, redis: Redis) -> Redis:
 def test_what_many_tenants_missed_often_is_added_and_nothing_else(domain: Version, traffic: Redis) -> None:
     job = grow(domain)
     assert (job.state, job.metrics["rows"], job.metrics["misses"]) == ("succeeded", 1, 9)
-    version = Version.unscoped.get(pk=job.version_id)
+    version = Version.unscoped.get(pk=job.version.pk)
     assert (version.state, version.parent_id) == ("ready", domain.pk)
     grown = PlotTable.open(store().path("plot", table(version)))
     assert grown.keys.tolist() == fragments.pack(np.array([OFTEN])).tolist()
@@ -106,7 +106,7 @@ def test_what_the_tables_hold_by_now_is_not_added_again(domain: Version, traffic
     first = grow(domain)
     for tenant in ("t0", "t1", "t2"):
         miss(traffic, domain, tenant, OFTEN, 5)
-    again = grow(Version.unscoped.get(pk=first.version_id))
+    again = grow(Version.unscoped.get(pk=first.version.pk))
     assert (again.state, again.error_code) == ("failed", "too_few_rows")
 
 

@@ -140,7 +140,7 @@ def test_a_promotion_waits_its_turn_and_is_not_taken_back_by_who_had_not_seen_it
             hplm_lock(hplm=hplm)
             promoting = pool.submit(by_itself, tree_factory.do_job, job)
             wait_for_a_waiting_session()
-            version_lock(version_id=job.version_id)
+            version_lock(version_id=job.version.pk)
         promoting.result()
     assert client.get(where).json()["version"] == 3
 

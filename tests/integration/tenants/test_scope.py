@@ -20,7 +20,6 @@ from tenants.usage.models import (
 )
 from tenants.webhooks.models import WebhookDelivery, WebhookEndpoint
 from tests.integration.world import World
-from versiontree.transfer.models import Takeout
 
 pytestmark = pytest.mark.usefixtures("in_platform_scope")
 
@@ -39,7 +38,6 @@ OWNED = [
     MultipartUpload,
     OmittedRequests,
     Quota,
-    Takeout,
     Upload,
     UploadCheck,
     UsageDay,

@@ -50,7 +50,7 @@ from versiontree.artifact_store import ArtifactStore, staging_folder
 from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.transitions import job_transition
 from versiontree.transfer.archive.conversion_cache import conversion_key, conversion_store
-from versiontree.transfer.models import Takeout, TakeoutState
+from versiontree.transfer.models import Takeout
 from versiontree.transfer.services import tenant_deletion as leaving
 from versiontree.transfer.services.takeouts import takeout_path, takeout_request
 from versiontree.transfer.services.tenant_deletion import tenant_delete_step
@@ -121,7 +121,7 @@ def world(db: None, redis_client: Redis, artifact_root: Path, upload_root: Path,
         tenant=tenant, key_digest="a" * 64, fingerprint="b" * 64, status=201, encrypted_response=""
     )
     takeout = takeout_request(tenant=tenant, actor=owner)
-    Takeout.unscoped.filter(pk=takeout.pk).update(state=TakeoutState.READY)
+    Takeout.unscoped.filter(pk=takeout.pk).update(state=JobState.SUCCEEDED)
     takeout_path(takeout).write_bytes(b"everything")
     store = ArtifactStore(artifact_root)
     job = Job.objects.for_tenant(tenant).first()

@@ -18,7 +18,7 @@ from tenants.accounts.services.tenant_deletion import (
 )
 from tenants.base import hooks
 from tenants.base.advisory_lock import advisory_lock
-from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
+from tenants.base.dispatch import LONG_QUEUE, dispatch
 from tenants.base.errors import HmiError, has_dependents
 from tenants.datasets.services.stored_files import tenant_files_delete
 from versiontree.artifact_store import ArtifactStore
@@ -45,7 +45,7 @@ def tenant_deletion_check(tenant: Tenant) -> None:
     if found := list(dependents.select_related("root", "domain__root", "hplm__tenant")):
         message = f"Versions of others build on domains of {tenant.slug}; delete them first"
         raise has_dependents(message, found)
-    transaction.on_commit(lambda: dispatch(DELETE_TENANTS_TASK, queue=UPLOADS_QUEUE))
+    transaction.on_commit(lambda: dispatch(DELETE_TENANTS_TASK, queue=LONG_QUEUE))
 
 
 def tenants_delete() -> None:

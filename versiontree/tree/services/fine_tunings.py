@@ -18,7 +18,7 @@ from django.utils import timezone
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.advisory_lock import advisory_lock
-from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
+from tenants.base.dispatch import LONG_QUEUE, dispatch
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.conversations import (
     convert_conversations,
@@ -323,7 +323,7 @@ def _record(verb: str, row: FineTuning, actor: Actor) -> None:
 
 
 def _dispatch(fine_tuning_id: UUID) -> None:
-    dispatch(START_FINE_TUNING_TASK, str(fine_tuning_id), queue=UPLOADS_QUEUE)
+    dispatch(START_FINE_TUNING_TASK, str(fine_tuning_id), queue=LONG_QUEUE)
 
 
 def fine_tunings_of_file(file: File) -> Iterable[FineTuning]:
