@@ -9,7 +9,7 @@ Each application registers its kinds in the ``ready`` of its ``AppConfig``.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tenants.base.hooks import Hook
 
@@ -24,6 +24,10 @@ class BackgroundKind(StrEnum):
     TENANT_DELETION = "tenant_deletion"
     FINE_TUNING_START = "fine_tuning_start"
     UPLOAD_CHECK = "upload_check"
+
+
+MAX_ATTEMPTS: Final = 32_767
+"""For work that is never given up."""
 
 
 class Reporter(Protocol):

@@ -59,11 +59,6 @@ def tenant_delete(*, tenant: Tenant, typed: str, actor: Actor) -> bool:
     return True
 
 
-def tenants_being_deleted() -> list[Tenant]:
-    """The tenants whose deletion has started and is not finished."""
-    return list(Tenant.objects.filter(deletion_requested_at__isnull=False, deletion_finished_at=None))
-
-
 def tenant_anonymize(*, tenant: Tenant) -> None:
     """Remove the names from the rows that are retained."""
     with transaction.atomic():
