@@ -13,7 +13,6 @@ from tenants.datasets.services.checks import RUN_CHECK_TASK
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK
 from versiontree.jobs.services.transitions import RUN_BACKGROUND_JOB_TASK, RUN_JOB_TASK
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
-from versiontree.tree.services.fine_tunings import START_FINE_TUNING_TASK
 
 SCHEDULE: dict[str, dict[str, Any]] = settings.CELERY_BEAT_SCHEDULE
 
@@ -60,7 +59,6 @@ def test_the_queues_of_everything_else_are_taken_too() -> None:
 def test_what_services_dispatch_are_tasks() -> None:
     app.loader.import_default_modules()
     dispatched = {
-        START_FINE_TUNING_TASK,
         MEASURE_COVERAGE_TASK,
         RUN_BACKGROUND_JOB_TASK,
         RUN_BATCH_TASK,
