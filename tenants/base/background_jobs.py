@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tenants.base.child_process import LONG_TASK_TIME_LIMIT_S
 from tenants.base.hooks import Hook
 
 if TYPE_CHECKING:
@@ -50,12 +51,14 @@ class BackgroundWork:
 
     ``run`` takes the subject and a reporter, and returns what to store as the job's metrics. It may run again
     after the process was killed. ``on_failure`` takes the subject, the error code and the message of a job
-    that failed or was cancelled. It is called inside the transaction of that.
+    that failed or was cancelled. It is called inside the transaction of that. ``time_limit_s`` is for one
+    attempt, which is then killed.
     """
 
     run: Callable[[str, Reporter], Mapping[str, Any]]
     on_failure: Callable[[str, str, str], object] = lambda _subject, _code, _message: None
     max_attempts: int = 3
+    time_limit_s: int = LONG_TASK_TIME_LIMIT_S
 
 
 background_work: dict[BackgroundKind, BackgroundWork] = {}

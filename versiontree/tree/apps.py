@@ -10,6 +10,7 @@ class TreeConfig(AppConfig):
     def ready(self) -> None:
         from tenants.base import hooks
         from tenants.base.background_jobs import BackgroundKind, BackgroundWork, background_work
+        from tenants.base.child_process import TASK_TIME_LIMIT_S
         from versiontree.jobs.hooks import register_owner
         from versiontree.tree.selectors.recommended_root import checked_fit
         from versiontree.tree.selectors.versions import artifact_bytes
@@ -31,5 +32,5 @@ class TreeConfig(AppConfig):
         hooks.expiry.register(artifacts_collect)
         hooks.expiry.register(domains_compact_due)
         background_work[BackgroundKind.FINE_TUNING_START] = BackgroundWork(
-            fine_tuning_start, fine_tuning_crashed
+            fine_tuning_start, fine_tuning_crashed, time_limit_s=TASK_TIME_LIMIT_S
         )

@@ -9,7 +9,6 @@ from hmi_site.celery import app
 from hmi_site.launcher import children
 from inference.batches.services.lifecycle import RUN_BATCH_TASK
 from tenants.base.dispatch import BATCHES_QUEUE, LONG_QUEUE, TRAINING_QUEUE, WEBHOOKS_QUEUE
-from tenants.datasets.services.checks import RUN_CHECK_TASK
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK
 from versiontree.jobs.services.transitions import RUN_BACKGROUND_JOB_TASK, RUN_JOB_TASK
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
@@ -62,7 +61,6 @@ def test_what_services_dispatch_are_tasks() -> None:
         MEASURE_COVERAGE_TASK,
         RUN_BACKGROUND_JOB_TASK,
         RUN_BATCH_TASK,
-        RUN_CHECK_TASK,
         RUN_JOB_TASK,
         RUN_SHARDS_TASK,
     }

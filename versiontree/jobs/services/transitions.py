@@ -1,6 +1,7 @@
 """Change the state of jobs by compare-and-set, with an event, and of the jobs that depend on them."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -116,10 +117,11 @@ RUN_BACKGROUND_JOB_TASK: Final = "workers.run_background_job"
 
 def job_dispatch(*, job_id: UUID, kind: str, priority: int) -> None:
     """Send the job's id to the queue of its kind once the transaction is committed."""
-    background = kind in BACKGROUND_KINDS
-    task = RUN_BACKGROUND_JOB_TASK if background else RUN_JOB_TASK
-    queue = LONG_QUEUE if background else TRAINING_QUEUE
-    transaction.on_commit(lambda: dispatch(task, str(job_id), queue=queue, priority=priority))
+    send = partial(dispatch, RUN_JOB_TASK, str(job_id), queue=TRAINING_QUEUE, priority=priority)
+    if kind in BACKGROUND_KINDS:
+        limit = background_work[BackgroundKind(kind)].time_limit_s
+        send = partial(dispatch, RUN_BACKGROUND_JOB_TASK, str(job_id), queue=LONG_QUEUE, time_limit_s=limit)
+    transaction.on_commit(send)
 
 
 WAITING_FOR_MACHINE: Final = "waiting for another job on this machine"
