@@ -277,12 +277,6 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 5.0,
         "options": {"queue": "webhooks", "expires": 5.0},
     },
-    # Continues deletions that wait for jobs to stop, or whose worker was killed.
-    "delete-tenants": {
-        "task": "transfer.delete_tenants",
-        "schedule": 60.0,
-        "options": {"queue": "uploads", "expires": 60.0},
-    },
     "watch-disks": {
         "task": "base.watch_disks",
         "schedule": 300.0,

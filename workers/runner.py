@@ -12,6 +12,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
+from tenants.base.background_jobs import BackgroundKind, RunLater, background_work
 from tenants.base.child_process import WorkerStopping, is_stopping
 from tenants.base.machine_lock import machine_lock
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
@@ -20,6 +21,7 @@ from versiontree.jobs.services.lifecycle import (
     job_claim,
     job_confirm_cancel,
     job_fail,
+    job_postpone,
     job_release,
     job_succeed,
 )
@@ -65,6 +67,24 @@ def run_job(job_id: UUID) -> None:
             _run(job_id)
         else:
             log.info("Job %s is not queued any more", job_id)
+
+
+def run_background_job(job_id: UUID, *, lease_type: Callable[..., JobLease] = JobLease) -> None:
+    """Run a background job if it is still queued; a duplicate or late delivery does nothing."""
+    worker = worker_name()
+    job = job_claim(job_id=job_id, worker=worker, lease_s=LEASE_S)
+    if job is None:
+        return
+    lease = lease_type(job_id=job.pk, worker=worker)
+    try:
+        with lease:
+            reporter = DatabaseReporter(lease, [(job.kind, 1.0)])
+            metrics = background_work[BackgroundKind(job.kind)].run(job.subject, reporter)
+            lease.flush()
+        _fresh_connection()
+        job_succeed(job_id=job.pk, worker=worker, metrics=metrics, artifacts=[])
+    except Exception as error:  # noqa: BLE001 - any error must be saved to the job
+        _save_failure(job, worker, LeaseLost() if lease.lost else error)
 
 
 def help_job(job_id: UUID) -> None:
@@ -175,6 +195,8 @@ def _save_failure(job: Job, worker: str, error: Exception) -> None:
                     remove_staging(_store(), job.pk)
                 case WorkerStopping():
                     job_release(job_id=job.pk, worker=worker)
+                case RunLater():
+                    job_postpone(job_id=job.pk, worker=worker)
                 case OperationalError() | InterfaceError():
                     # Not the job's fault, but it may happen again: lease recovery counts an attempt.
                     log.warning("Job %s lost the database; it is queued again later: %s", job.pk, error)

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from celery import Task, shared_task
 
-from tenants.base.child_process import TASK_TIME_LIMIT_S, run_in_child_or_log
+from tenants.base.child_process import LONG_TASK_TIME_LIMIT_S, TASK_TIME_LIMIT_S, run_in_child_or_log
 from versiontree.jobs.services.control import message_is_stale
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK
-from versiontree.jobs.services.transitions import RUN_JOB_TASK
+from versiontree.jobs.services.transitions import RUN_BACKGROUND_JOB_TASK, RUN_JOB_TASK
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
 from versiontree.tree.serving_manifest import manifest_publish
 from workers import runner
@@ -34,6 +34,12 @@ def run_job(task: "Task[Any, Any]", job_id: str) -> None:
     load_training()
     if code := run_job_in_child(UUID(job_id)):
         log.error("The process of job %s ended with %d", job_id, code)
+
+
+@shared_task(name=RUN_BACKGROUND_JOB_TASK, soft_time_limit=LONG_TASK_TIME_LIMIT_S)
+def run_background_job(job_id: str) -> None:
+    """Run one background job in a child process; if that dies, lease recovery takes care of the job."""
+    run_in_child_or_log(partial(runner.run_background_job, UUID(job_id)), f"background job {job_id}")
 
 
 @shared_task(name=RUN_SHARDS_TASK)

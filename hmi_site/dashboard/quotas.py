@@ -49,7 +49,7 @@ def _counted_limits() -> Iterable[CountedLimit]:
     return (
         CountedLimit("models", "max_models", Hplm.unscoped.filter(deleted_at=None)),
         CountedLimit("domains", "max_domains", Domain.unscoped.filter(tenant__isnull=False)),
-        CountedLimit("running jobs", "max_active_jobs", Job.unscoped.filter(state__in=ACTIVE)),
+        CountedLimit("running jobs", "max_active_jobs", Job.shown.filter(state__in=ACTIVE)),
         CountedLimit(
             "requests today", "max_requests_per_day", UsageSum.unscoped.filter(day=today), "requests"
         ),

@@ -57,10 +57,10 @@ class Jobs:
 def jobs_now() -> Jobs:
     """The current numbers of jobs (four queries)."""
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    active = Counter(dict(_counted(Job.unscoped.filter(state__in=["waiting", "queued", "running"]))))
-    ended = Counter(dict(_counted(Job.unscoped.filter(finished_at__gte=today))))
-    late = Job.unscoped.filter(state=JobState.QUEUED, queued_at__lt=timezone.now() - STALLED_AFTER)
-    running = Job.unscoped.filter(state=JobState.RUNNING).order_by("started_at")
+    active = Counter(dict(_counted(Job.shown.filter(state__in=["waiting", "queued", "running"]))))
+    ended = Counter(dict(_counted(Job.shown.filter(finished_at__gte=today))))
+    late = Job.shown.filter(state=JobState.QUEUED, queued_at__lt=timezone.now() - STALLED_AFTER)
+    running = Job.shown.filter(state=JobState.RUNNING).order_by("started_at")
     related = ("version__root", "version__domain__root", "version__hplm__tenant", "tenant")
     return Jobs(
         running=active["running"],
@@ -76,7 +76,7 @@ def jobs_now() -> Jobs:
 def jobs_by_day() -> list[Bar]:
     """Finished jobs of the last two weeks, a bar per day (one query)."""
     days = _days()
-    ended = Job.unscoped.filter(finished_at__date__gte=days[0]).order_by()
+    ended = Job.shown.filter(finished_at__date__gte=days[0]).order_by()
     rows = ended.values_list(TruncDate("finished_at"), "state").annotate(Count("pk"))
     counts: dict[date, Counter[str]] = {day: Counter() for day in days}
     for day, state, count in rows:

@@ -71,11 +71,11 @@ def default_worker() -> tuple[Child, Ready]:
     )
 
 
-def uploads_worker() -> tuple[Child, Ready]:
-    """The Celery worker that checks uploads, one at a time."""
+def long_worker() -> tuple[Child, Ready]:
+    """The Celery worker of background jobs, such as checks of uploads: one at a time."""
     return _celery(
-        "upload worker",
-        *("worker", "--queues", "uploads", "--concurrency", "1", "--hostname", "uploads@%h", *_QUIET),
+        "long worker",
+        *("worker", "--queues", "long", "--concurrency", "1", "--hostname", "long@%h", *_QUIET),
         nice=TRAINING_NICENESS,
         OMP_NUM_THREADS="1",
     )

@@ -143,7 +143,7 @@ class Stack:
             Service(children.inference_worker, is_optional=True),
             Service(children.training_worker),
             Service(children.default_worker),
-            Service(children.uploads_worker),
+            Service(children.long_worker),
             Service(children.webhook_worker),
             Service(children.batch_worker),
             Service(children.beat),

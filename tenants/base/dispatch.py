@@ -12,8 +12,8 @@ from celery import current_app
 log = logging.getLogger(__name__)
 
 TRAINING_QUEUE: Final = "training"
-UPLOADS_QUEUE: Final = "uploads"
-"""Reading uploads takes minutes, so it must not delay the periodic tasks."""
+LONG_QUEUE: Final = "long"
+"""Work of minutes, such as reading uploads, which must not delay the periodic tasks."""
 WEBHOOKS_QUEUE: Final = "webhooks"
 """Receivers belong to others and may be slow."""
 BATCHES_QUEUE: Final = "batches"
@@ -22,15 +22,25 @@ BATCHES_QUEUE: Final = "batches"
 BROKER_OPTIONS: Final = {"max_retries": 1, "socket_connect_timeout": 2.0, "socket_timeout": 2.0}
 
 
-def dispatch(task: str, *args: str | int, queue: str, priority: int = 0) -> None:
+def dispatch(
+    task: str, *args: str | int, queue: str, priority: int = 0, time_limit_s: int | None = None
+) -> None:
     """Send a task to a queue. Call it after the commit. If the broker is down, this only logs it.
+
+    ``time_limit_s`` replaces the soft time limit of the task.
 
     The Redis transport has a list for each of the priorities 0, 3, 6 and 9, emptied in that order.
     """
     try:
         with current_app.connection_for_write(transport_options=BROKER_OPTIONS) as connection:
             current_app.send_task(
-                task, args=list(args), queue=queue, priority=priority, connection=connection, retry=False
+                task,
+                args=list(args),
+                queue=queue,
+                priority=priority,
+                soft_time_limit=time_limit_s,
+                connection=connection,
+                retry=False,
             )
     except Exception:
         log.exception("Could not dispatch %s%s: the broker is unavailable", task, args)

@@ -74,6 +74,8 @@ def table_policies() -> list[TablePolicies]:
 def model_policies(model: type[models.Model]) -> TablePolicies | None:
     """Return the policies of a model's table, or None if the model belongs to no tenant."""
     table = model._meta.db_table
+    if model._meta.proxy:  # the table has the policies of its model
+        return None
     if model._meta.label in PLATFORM_MODELS:
         return TablePolicies(table, "false", "true")
     scoped = next((each for each in model._meta.managers if isinstance(each, TenantScopedManager)), None)

@@ -13,13 +13,13 @@ from pytest_django import Settings
 
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.webhooks.services.delivery import webhooks_send
+from tests.background import run_background
 from tests.e2e.test_answers import saved
 from tests.e2e.usage_history import create_usage_history
 from tests.e2e.world import World
 from tests.integration.tenants.webhooks.conftest import receiver
 from tests.integration.tenants.webhooks.receiver import Receiver
 from versiontree.transfer.models import Takeout
-from versiontree.transfer.services.takeout_writer import takeout_run
 
 __all__ = ["receiver"]
 
@@ -123,7 +123,7 @@ def test_all_data_is_taken_out_in_one_file_that_comes_without_a_reload(
     page.get_by_role("link", name="Settings").click()
     page.get_by_role("button", name="Export").click()
     expect(page.get_by_text("The export starts in a moment.")).to_be_visible()
-    takeout_run(takeout_id=Takeout.objects.for_tenant(world.tenant).get().pk)
+    run_background(Takeout.unscoped.get(tenant=world.tenant).pk)
     download = page.get_by_role("link", name="Download")
     expect(download).to_be_visible()
     with page.expect_download() as coming:

@@ -14,11 +14,12 @@ from versiontree.jobs.models import Job, JobState
 class JobOwner(Protocol):
     """What jobs need of the app that owns their versions."""
 
-    def lock(self, *, version_id: int) -> None:
-        """Lock the version's row, so that its jobs change one at a time. Called before locking a job row."""
+    def lock(self, *, version_id: int | None) -> None:
+        """Lock the version's row, so that its jobs change one at a time. Called before locking a job row.
+        Nothing for a background job, which has no version."""
         ...
 
-    def lock_to_finish(self, *, version_id: int) -> None:
+    def lock_to_finish(self, *, version_id: int | None) -> None:
         """As `lock`, but first take the locks that `finish` needs."""
         ...
 
@@ -50,7 +51,7 @@ class JobOwner(Protocol):
         ...
 
     def notify(self, *, job_id: UUID | str, state: JobState) -> None:
-        """Send webhooks and notices for the new state of a job."""
+        """Send webhooks and notices for the new state of a job of a version."""
         ...
 
 

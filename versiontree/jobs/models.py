@@ -2,19 +2,23 @@
 
 import uuid
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from tenants.base.background_jobs import BackgroundKind
 from tenants.base.managers import TenantScopedManager
+
+if TYPE_CHECKING:
+    from versiontree.tree.models import Version
 
 __all__ = ["Job", "JobEvent", "JobShard"]
 
 
 class JobKind(models.TextChoices):
-    """What a job does."""
+    """What a job of a version does. `BackgroundKind` has the other kinds."""
 
     CONVERT = "convert", "Convert"
     FURTHER_PRETRAIN = "further_pretrain", "Further pretrain"
@@ -22,6 +26,9 @@ class JobKind(models.TextChoices):
     FINE_TUNE = "fine_tune", "Fine-tune"
     EVALUATE = "evaluate", "Evaluate"
     COMPACT = "compact", "Compact PLOTs"
+
+
+BACKGROUND_KINDS: Final = tuple(kind.value for kind in BackgroundKind)
 
 
 class JobState(models.TextChoices):
@@ -60,8 +67,16 @@ JOB_STATE_COLOURS: Final[dict[JobState, str]] = {
 }
 
 
+class ShownJobs(models.Manager["Job"]):
+    """The jobs of versions: those that pages, the API, limits and statistics of jobs have."""
+
+    def get_queryset(self) -> "models.QuerySet[Job]":
+        return super().get_queryset().filter(version__isnull=False)
+
+
 class Job(models.Model):
-    """One long-running job for one version. The row is authoritative; a Celery message only wakes a worker.
+    """One long-running job, for a version or in the background. The row is authoritative; a Celery message
+    only wakes a worker.
 
     ::
 
@@ -77,17 +92,23 @@ class Job(models.Model):
 
     A worker claims a queued job by compare-and-set and holds a lease that its heartbeat renews. If the lease
     expires, ``lease_recovery`` queues the job again, or fails it when no attempt is left.
+
+    A job of a `JobKind` has a version. A background job (`BackgroundKind`) has a subject instead.
     """
 
     Kind = JobKind
     State = JobState
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    kind = models.CharField(max_length=16, choices=JobKind.choices)
+    kind = models.CharField(max_length=20, choices=JobKind.choices)
     tenant = models.ForeignKey(
         "accounts.Tenant", null=True, blank=True, on_delete=models.PROTECT, related_name="jobs"
     )
-    version = models.ForeignKey("tree.Version", on_delete=models.PROTECT, related_name="jobs")
+    # Typed as if never NULL: only a background job has none, and whoever reads a version has a `shown` job.
+    version: "models.ForeignKey[Version, Version]" = models.ForeignKey(  # type: ignore[misc]
+        "tree.Version", null=True, on_delete=models.PROTECT, related_name="jobs"
+    )
+    subject = models.CharField(max_length=36, blank=True, default="", db_default="")
     after = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="followers"
     )
@@ -119,6 +140,7 @@ class Job(models.Model):
 
     unscoped = models.Manager()
     objects = TenantScopedManager(shares_platform_rows=True)
+    shown = ShownJobs()
 
     class Meta:
         ordering = ["-created_at", "id"]
@@ -129,9 +151,12 @@ class Job(models.Model):
                 violation_error_message="The state of the job is unknown.",
             ),
             models.CheckConstraint(
-                condition=Q(kind__in=JobKind.values),
+                condition=Q(kind__in=JobKind.values, version__isnull=False, subject="")
+                | (
+                    Q(kind__in=[kind.value for kind in BackgroundKind], version__isnull=True) & ~Q(subject="")
+                ),
                 name="job_kind_is_known",
-                violation_error_message="The kind of job is unknown.",
+                violation_error_message="The kind of job is unknown, or lacks its version or subject.",
             ),
             models.CheckConstraint(
                 condition=(Q(state="running", lease_expires_at__isnull=False) & ~Q(worker=""))
@@ -160,6 +185,12 @@ class Job(models.Model):
                 name="job_one_active_per_version",
                 violation_error_message="The version already has a queued or running job.",
             ),
+            models.UniqueConstraint(
+                fields=["kind", "subject"],
+                condition=Q(state__in=["queued", "running"], version__isnull=True),
+                name="job_one_active_per_subject",
+                violation_error_message="The same work is already queued or running.",
+            ),
         ]
         indexes = [
             models.Index(fields=["lease_expires_at"], condition=Q(state="running"), name="job_running_lease"),
@@ -175,7 +206,7 @@ class Job(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_kind_display()} {self.version}"
+        return f"{self.get_kind_display()} {self.version or self.subject}"
 
     @property
     def is_active(self) -> bool:

@@ -42,7 +42,7 @@ def succeeded_jobs(*kinds: JobKind) -> QuerySet[Any]:
 
 def jobs_of(tenant: Tenant | None) -> QuerySet[Job]:
     """The tenant's jobs (None: the platform's), newest first, with their versions."""
-    return Job.unscoped.filter(tenant=tenant).select_related(
+    return Job.shown.filter(tenant=tenant).select_related(
         "version__root", "version__domain__root", "version__hplm__tenant", "tenant", "after"
     )
 
@@ -58,7 +58,7 @@ def job_detail(tenant: Tenant | None, job_id: UUID | str) -> Job:
 
 def job_by_id(job_id: UUID) -> Job:
     """A job of any tenant or of the platform, or ``not_found``. For staff."""
-    return _found(Job.unscoped.select_related("tenant").filter(pk=job_id).first())
+    return _found(Job.shown.select_related("tenant").filter(pk=job_id).first())
 
 
 def job_events(job: Job, *, after: int = 0) -> QuerySet[JobEvent]:
@@ -120,7 +120,7 @@ def queue_positions(jobs: Iterable[Job]) -> dict[UUID, int]:
     queued = [job.pk for job in jobs if job.state == JobState.QUEUED]
     if not queued:
         return {}
-    order = Job.unscoped.filter(state=JobState.QUEUED).order_by(*QUEUE_ORDER)
+    order = Job.shown.filter(state=JobState.QUEUED).order_by(*QUEUE_ORDER)
     with platform_scope():
         positions = {pk: number for number, pk in enumerate(order.values_list("pk", flat=True), start=1)}
     return {pk: positions[pk] for pk in queued if pk in positions}
@@ -142,7 +142,7 @@ def _revisions(ids: Iterable[UUID]) -> dict[UUID, JobRevision]:
 def queue_position(job: Job | None = None) -> QueuePosition:
     """The position of a queued job, or that of a job created now, among the jobs of all tenants."""
     with platform_scope():
-        active = Job.unscoped.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
+        active = Job.shown.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
         jobs = list(
             active.order_by(*QUEUE_ORDER).only("kind", "state", "eta_seconds", "worker", "started_at")
         )

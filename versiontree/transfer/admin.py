@@ -5,12 +5,13 @@ from typing import Any
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import FileResponse, Http404, HttpRequest
+from django.template.defaultfilters import filesizeformat
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from tenants.base.admin.base import ReadOnlyAdmin, file_size_column, staff_user
-from versiontree.transfer.models import Takeout, TakeoutState
+from tenants.base.admin.base import ReadOnlyAdmin, format_timestamp, staff_user
+from versiontree.transfer.models import Takeout
 from versiontree.transfer.services.takeouts import takeout_path, takeout_record_download
 
 
@@ -18,18 +19,40 @@ from versiontree.transfer.services.takeouts import takeout_path, takeout_record_
 class TakeoutAdmin(ReadOnlyAdmin):
     """Takeouts, requested on the page of a tenant or by its owners. They expire after a week."""
 
-    list_display = ("tenant", "state", "size", "created_by", "created_at", "expires_at", "file")
-    list_filter = ("state",)
+    list_display = ("tenant", "takeout_state", "size", "created_by", "created_at", "expires", "file")
     list_select_related = ("tenant", "created_by")
     search_fields = ("tenant__slug",)
-    fields = ("tenant", "state", "size", "error_message", "created_by", "created_at", "expires_at", "file")
-    readonly_fields = ("size", "file")
-    size = file_size_column("written_bytes")
+    fields = (
+        "tenant",
+        "takeout_state",
+        "size",
+        "error_message",
+        "created_by",
+        "created_at",
+        "expires",
+        "file",
+    )
+    readonly_fields = fields
+
+    @admin.display(description="State")
+    def takeout_state(self, takeout: Takeout) -> str:
+        """Waiting, running, ready or failed."""
+        return takeout.takeout_state.label
+
+    @admin.display(description="Size")
+    def size(self, takeout: Takeout) -> str:
+        """The size of the file, as KB or MB."""
+        return filesizeformat(takeout.size_bytes)
+
+    @admin.display(description="Expires (UTC)")
+    def expires(self, takeout: Takeout) -> str:
+        """When its row and file are deleted."""
+        return format_timestamp(takeout.expires_at) if takeout.expires_at else "–"
 
     @admin.display(description="File")
     def file(self, takeout: Takeout) -> SafeString | str:
         """A link to the file."""
-        if takeout.state != TakeoutState.READY:
+        if not takeout.is_ready:
             return "–"
         return format_html(
             '<a href="{}">Download</a>', reverse("admin:transfer_takeout_file", args=[takeout.pk])
@@ -46,7 +69,7 @@ class TakeoutAdmin(ReadOnlyAdmin):
         takeout: Any = self.get_object(request, object_id)
         if not self.has_view_permission(request, takeout):
             raise PermissionDenied
-        if takeout is None or takeout.state != TakeoutState.READY:
+        if takeout is None or not takeout.is_ready:
             raise Http404
         try:
             file = takeout_path(takeout).open("rb")

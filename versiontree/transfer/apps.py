@@ -9,9 +9,13 @@ class TransferConfig(AppConfig):
 
     def ready(self) -> None:
         from tenants.base import hooks
-        from versiontree.transfer.services.takeouts import takeouts_expire, takeouts_redispatch
-        from versiontree.transfer.services.tenant_deletion import tenant_deletion_check
+        from tenants.base.background_jobs import MAX_ATTEMPTS, BackgroundKind, BackgroundWork, background_work
+        from versiontree.transfer.services.takeouts import takeout_files_expire, takeout_write
+        from versiontree.transfer.services.tenant_deletion import tenant_deletion_check, tenant_deletion_run
 
         hooks.tenant_deletion.register(tenant_deletion_check)
-        hooks.recovery.register(takeouts_redispatch)
-        hooks.expiry.register(takeouts_expire)
+        hooks.expiry.register(takeout_files_expire)
+        background_work[BackgroundKind.TAKEOUT] = BackgroundWork(takeout_write)
+        background_work[BackgroundKind.TENANT_DELETION] = BackgroundWork(
+            tenant_deletion_run, max_attempts=MAX_ATTEMPTS
+        )

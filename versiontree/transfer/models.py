@@ -1,13 +1,16 @@
 """Takeouts: exports of all data of a tenant."""
 
-import uuid
+from datetime import datetime, timedelta
+from typing import ClassVar, Final
 
-from django.conf import settings
 from django.db import models
-from django.db.models import Q
-from django.db.models.functions import Now
 
-from tenants.base.managers import TenantScopedManager
+from tenants.base.background_jobs import BackgroundKind
+from versiontree.jobs.models import Job, JobState
+
+TAKEOUT_RETENTION: Final = timedelta(days=7)
+SIZE: Final = "size_bytes"
+"""The name of the file's size in the metrics of a takeout."""
 
 
 class TakeoutState(models.TextChoices):
@@ -19,56 +22,54 @@ class TakeoutState(models.TextChoices):
     FAILED = "failed", "Failed"
 
 
-ACTIVE_TAKEOUTS = (TakeoutState.WAITING, TakeoutState.RUNNING)
+TAKEOUT_STATES: Final[dict[str, TakeoutState]] = {
+    JobState.WAITING: TakeoutState.WAITING,
+    JobState.QUEUED: TakeoutState.WAITING,
+    JobState.RUNNING: TakeoutState.RUNNING,
+    JobState.SUCCEEDED: TakeoutState.READY,
+    JobState.FAILED: TakeoutState.FAILED,
+    JobState.CANCELLED: TakeoutState.FAILED,
+}
+"""The state of a takeout by the state of its job."""
 
 
-class Takeout(models.Model):
-    """An export of all data of a tenant as one zip file. ``expected_bytes`` is an estimate of its size."""
+class TakeoutManager(models.Manager["Takeout"]):
+    """The takeouts of all tenants."""
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="takeouts")
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
-    )
-    state = models.CharField(max_length=8, choices=TakeoutState.choices, default=TakeoutState.WAITING)
-    attempts = models.PositiveIntegerField(default=0)
-    expected_bytes = models.PositiveBigIntegerField(default=0)
-    written_bytes = models.PositiveBigIntegerField(default=0)
-    error_message = models.TextField(blank=True, default="")
-    created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
-    dispatched_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
-    expires_at = models.DateTimeField(null=True)
+    def get_queryset(self) -> "models.QuerySet[Takeout]":
+        return super().get_queryset().filter(kind=BackgroundKind.TAKEOUT)
 
-    unscoped = models.Manager()
-    objects = TenantScopedManager()
+
+class Takeout(Job):
+    """A background job that exports all data of a tenant as one zip file. Its subject is the tenant's id, so
+    each tenant has one at a time."""
+
+    unscoped: ClassVar[TakeoutManager] = TakeoutManager()
 
     class Meta:
-        ordering = ("-created_at", "id")
+        proxy = True
         verbose_name = "data export"
-        constraints = (
-            models.CheckConstraint(
-                condition=Q(state__in=TakeoutState.values),
-                name="takeout_state_is_known",
-                violation_error_message="The state of the takeout is unknown.",
-            ),
-            models.UniqueConstraint(
-                fields=("tenant",),
-                condition=Q(state__in=ACTIVE_TAKEOUTS),
-                name="one_takeout_at_a_time_per_tenant",
-                violation_error_message="A takeout of this tenant is already in progress.",
-            ),
-        )
 
     def __str__(self) -> str:
         return f"all data of {self.tenant}"
 
     @property
-    def progress(self) -> float:
-        """The share of the expected bytes that is written, 0 to 1."""
-        return min(1.0, self.written_bytes / self.expected_bytes) if self.expected_bytes else 0.0
+    def takeout_state(self) -> TakeoutState:
+        """The state of the takeout."""
+        return TAKEOUT_STATES[self.state]
 
     @property
-    def is_active(self) -> bool:
-        """Whether it is waiting or running."""
-        return self.state in ACTIVE_TAKEOUTS
+    def is_ready(self) -> bool:
+        """Whether its file can be downloaded."""
+        return self.takeout_state == TakeoutState.READY
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the file, 0 until it is ready."""
+        size: int = self.metrics.get(SIZE, 0)
+        return size
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When its row and file are deleted."""
+        return self.finished_at + TAKEOUT_RETENTION if self.finished_at else None

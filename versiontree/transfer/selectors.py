@@ -6,12 +6,12 @@ from django.db.models import QuerySet
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
-from versiontree.transfer.models import Takeout, TakeoutState
+from versiontree.transfer.models import Takeout
 
 
 def takeouts_of(tenant: Tenant) -> QuerySet[Takeout]:
     """The tenant's takeouts in any state, newest first."""
-    return Takeout.objects.for_tenant(tenant).select_related("created_by")
+    return Takeout.unscoped.filter(tenant=tenant).select_related("created_by")
 
 
 def takeout_of(tenant: Tenant, takeout_id: UUID) -> Takeout:
@@ -25,6 +25,6 @@ def takeout_of(tenant: Tenant, takeout_id: UUID) -> Takeout:
 def takeout_ready(tenant: Tenant, takeout_id: UUID) -> Takeout:
     """As ``takeout_of``, but ``not_found`` unless it can be downloaded."""
     takeout = takeout_of(tenant, takeout_id)
-    if takeout.state != TakeoutState.READY:
+    if not takeout.is_ready:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such file; it may have expired.", param="takeout")
     return takeout

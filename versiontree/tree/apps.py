@@ -9,11 +9,17 @@ class TreeConfig(AppConfig):
 
     def ready(self) -> None:
         from tenants.base import hooks
+        from tenants.base.background_jobs import BackgroundKind, BackgroundWork, background_work
+        from tenants.base.child_process import TASK_TIME_LIMIT_S
         from versiontree.jobs.hooks import register_owner
         from versiontree.tree.selectors.recommended_root import checked_fit
         from versiontree.tree.selectors.versions import artifact_bytes
         from versiontree.tree.services.compaction import domains_compact_due
-        from versiontree.tree.services.fine_tunings import fine_tunings_of_file, fine_tunings_redispatch
+        from versiontree.tree.services.fine_tunings import (
+            fine_tuning_crashed,
+            fine_tuning_start,
+            fine_tunings_of_file,
+        )
         from versiontree.tree.services.garbage_collection import artifacts_collect
         from versiontree.tree.services.version_completion import VersionJobs
         from versiontree.tree.serving_manifest import manifest_publish_on_commit
@@ -23,6 +29,8 @@ class TreeConfig(AppConfig):
         hooks.storage_used.register(artifact_bytes)
         hooks.check_details.register(checked_fit)
         hooks.file_users.register(fine_tunings_of_file)
-        hooks.recovery.register(fine_tunings_redispatch)
         hooks.expiry.register(artifacts_collect)
         hooks.expiry.register(domains_compact_due)
+        background_work[BackgroundKind.FINE_TUNING_START] = BackgroundWork(
+            fine_tuning_start, fine_tuning_crashed, time_limit_s=TASK_TIME_LIMIT_S
+        )

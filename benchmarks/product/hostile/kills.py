@@ -78,7 +78,7 @@ class Kills:
             return
         work: Mapping[str, Callable[[], object]] = {
             "training worker": self._evaluation,
-            "upload worker": self._coverage,
+            "long worker": self._coverage,
             "webhook worker": self._delivery,
             "batch worker": self._batch,
         }

@@ -25,7 +25,7 @@ CHILDREN: Final = {
     "inference worker": "inference.worker",
     "training worker": "--queues training",
     "task worker": "--queues default",
-    "upload worker": "--queues uploads",
+    "long worker": "--queues long",
     "webhook worker": "--queues webhooks",
     "batch worker": "--queues batches",
     "beat": "hmi_site beat",

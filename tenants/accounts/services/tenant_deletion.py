@@ -58,11 +58,6 @@ def tenant_delete(*, tenant: Tenant, typed: str, actor: Actor) -> bool:
     return True
 
 
-def tenants_being_deleted() -> list[Tenant]:
-    """The tenants whose deletion has started and is not finished."""
-    return list(Tenant.objects.filter(deletion_requested_at__isnull=False, deletion_finished_at=None))
-
-
 def tenant_anonymize(*, tenant: Tenant) -> None:
     """Remove the names from the rows that are retained."""
     with transaction.atomic():
@@ -110,7 +105,8 @@ def owned_models() -> list[type[models.Model]]:
 
     Each stands before those that it refers to.
     """
-    owned = {model for model in apps.get_models() if _manager(model) is not None} - RETAINED_MODELS
+    models_with_tables = (model for model in apps.get_models() if not model._meta.proxy)
+    owned = {model for model in models_with_tables if _manager(model) is not None} - RETAINED_MODELS
     referrers: dict[type[models.Model], set[type[models.Model]]] = {model: set() for model in owned}
     for model in owned:
         for target in owned & {field.related_model for field in model._meta.fields} - {model}:

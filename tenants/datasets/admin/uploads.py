@@ -219,7 +219,7 @@ class UploadCheckAdmin(ReadOnlyAdmin):
     """Checks of uploads, with the errors of refused ones."""
 
     size = file_size_column("size_bytes")
-    list_display = ("name", "kind", "tenant", "state", "size", "attempts", "created_at", "finished_at")
+    list_display = ("name", "kind", "tenant", "state", "size", "created_at", "finished_at")
     list_filter = ("state", "kind", ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True
     list_select_related = ("tenant",)

@@ -89,7 +89,7 @@ ACTIVE_STATES = (CheckState.WAITING, CheckState.RUNNING)
 
 
 class UploadCheck(models.Model):
-    """A check of uploads, which may store them. Small ones run in the request, large ones in a worker.
+    """A check of uploads, which may store them. Small ones run in the request, large ones in background jobs.
 
     ``files`` maps the purpose of each file (a split, or ``file`` for a corpus) to the id of its upload;
     ``options`` are the other arguments of ``dataset_validate``. ``preview`` has the validation ``report`` and
@@ -112,7 +112,6 @@ class UploadCheck(models.Model):
     files = models.JSONField(default=dict)
     size_bytes = models.PositiveBigIntegerField()
     state = models.CharField(max_length=10, choices=CheckState.choices, default=CheckState.WAITING)
-    attempts = models.PositiveIntegerField(default=0)
     preview = models.JSONField(default=dict)
     error = models.JSONField(null=True)
     row_errors = models.JSONField(default=list)
@@ -122,7 +121,6 @@ class UploadCheck(models.Model):
     corpus = models.ForeignKey(Corpus, on_delete=models.CASCADE, null=True, related_name="+")
     dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
-    dispatched_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
 
     unscoped = models.Manager()
@@ -145,13 +143,6 @@ class UploadCheck(models.Model):
                 condition=Q(state__in=CheckState.values),
                 name="check_state_is_known",
                 violation_error_message="The state of the check is unknown.",
-            ),
-        )
-        indexes = (
-            models.Index(
-                fields=("dispatched_at",),
-                condition=Q(state__in=("waiting", "running")),
-                name="upload_check_active",
             ),
         )
 

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Now
 
@@ -99,7 +100,9 @@ def uploads_in_use() -> list[UUID]:
 
 def checks_open(tenant: Tenant) -> QuerySet[UploadCheck]:
     """The checks by workers that have not stored their files, refused ones included, newest first."""
-    rows = UploadCheck.objects.for_tenant(tenant).filter(store=True, dispatched_at__isnull=False)
+    rows = UploadCheck.objects.for_tenant(tenant).filter(
+        store=True, size_bytes__gt=settings.HMI_CHECK_INLINE_BYTES
+    )
     return rows.exclude(state=CheckState.STORED)[:20]
 
 

@@ -8,14 +8,12 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
 from django.utils import timezone
 
 from tenants.accounts.models import ApiKey, Tenant, User
 from tenants.accounts.services.tenants import clean_name
 from tenants.audit.services import person
-from tenants.base.advisory_lock import advisory_lock
-from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
+from tenants.base.background_jobs import BackgroundKind, Reporter, background_job_create
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import check_details
 from tenants.datasets.formats.errors import InvalidRows, postgres_safe
@@ -34,11 +32,9 @@ from tenants.datasets.services.uploads import upload_complete, upload_stored_fil
 from tenants.datasets.storage import upload_store
 from tenants.usage.services.quotas import quota_lock
 
-RUN_CHECK_TASK: Final = "datasets.run_check"
-MAX_ATTEMPTS: Final = 3
 RETRY_AFTER_S: Final = 10
-REDISPATCH_AFTER_S: Final = 30.0
-"""An active check gets another message after this time. It is ignored if a worker already runs the check."""
+INTERRUPTED_AFTER: Final = timedelta(minutes=10)
+"""A small check that is still active after this time was interrupted: its web process ended."""
 
 Files = Mapping[str, Upload]
 """Purpose of each file -> its upload. The purpose is a split of a dataset, or ``file`` for a corpus."""
@@ -78,57 +74,46 @@ def check_create(
         quota_lock(tenant=tenant)
         _check_active_count(tenant)
         check.save(force_insert=True)
-    if _is_large(check):
-        transaction.on_commit(lambda: check_dispatch(check_id=check.pk))
-    else:
+        if _is_large(check):
+            background_job_create(BackgroundKind.UPLOAD_CHECK, str(check.pk), tenant)
+    if not _is_large(check):
         _run_inline(check)
         check.refresh_from_db()
     return check
 
 
-def check_dispatch(*, check_id: UUID) -> None:
-    """Send the message that has a worker run the check."""
-    UploadCheck.unscoped.filter(pk=check_id).update(dispatched_at=timezone.now())
-    dispatch(RUN_CHECK_TASK, str(check_id), queue=UPLOADS_QUEUE)
-
-
-def checks_redispatch() -> None:
-    """Send another message for active checks whose message may be lost. ``check_run`` ignores duplicates."""
-    before = timezone.now() - timedelta(seconds=REDISPATCH_AFTER_S)
-    due = Q(dispatched_at__lt=before) | Q(dispatched_at=None, created_at__lt=before)
-    for key in UploadCheck.unscoped.filter(due, state__in=ACTIVE_STATES).values_list("pk", flat=True):
-        check_dispatch(check_id=key)
-
-
 def checks_expire() -> int:
-    """Delete checks that ended long ago; returns how many."""
+    """End small checks that were interrupted, and delete checks that ended long ago; returns how many."""
+    interrupted = UploadCheck.unscoped.filter(
+        size_bytes__lte=settings.HMI_CHECK_INLINE_BYTES, created_at__lt=timezone.now() - INTERRUPTED_AFTER
+    )
+    for check in interrupted.filter(state__in=ACTIVE_STATES):
+        _refuse(check, HmiError(ErrorCode.INTERNAL, "The check was interrupted. Start it again."))
     limit = timezone.now() - timedelta(hours=settings.HMI_UPLOAD_EXPIRY_H)
     deleted, _ = UploadCheck.unscoped.filter(finished_at__lt=limit).delete()
     check_results_delete_orphans()
     return deleted
 
 
-def check_run(*, check_id: UUID) -> None:
-    """Run a check, unless it is deleted, has ended, or another process runs it.
+def check_run(check_id: UUID | str, _: Reporter | None = None) -> Mapping[str, Any]:
+    """Run a check, unless it is deleted or has ended. A large one runs in a background job.
 
-    The lock belongs to the database session. If a worker is killed, the lock is released with its session.
+    If the files are invalid, the check is refused; the background job succeeds.
     """
-    with advisory_lock(f"check {check_id}") as acquired:
-        active = UploadCheck.unscoped.filter(pk=check_id, state__in=ACTIVE_STATES)
-        check = active.first() if acquired else None
-        if check is None:
-            return
-        UploadCheck.unscoped.filter(pk=check_id).update(state=CheckState.RUNNING, attempts=F("attempts") + 1)
+    active = UploadCheck.unscoped.filter(pk=check_id, state__in=ACTIVE_STATES)
+    if (check := active.first()) is not None:
+        active.update(state=CheckState.RUNNING)
         try:
-            _check_attempts(check)
             _validate_and_store(check) if check.store else _validate(check)
         except HmiError as error:
-            _finish(
-                check,
-                state=CheckState.REFUSED,
-                error=error.to_json()["error"],
-                row_errors=error.rows if isinstance(error, InvalidRows) else [],
-            )
+            _refuse(check, error)
+    return {}
+
+
+def check_crashed(check_id: str, code: str, message: str) -> None:
+    """Refuse the files whose background job failed: workers were lost, or there was an internal error."""
+    if (check := UploadCheck.unscoped.filter(pk=check_id).first()) is not None:
+        _refuse(check, HmiError(ErrorCode(code), message))
 
 
 def check_error(check: UploadCheck) -> HmiError:
@@ -154,10 +139,9 @@ def _check_active_count(tenant: Tenant) -> None:
 def _run_inline(check: UploadCheck) -> None:
     """Run the check in the request. No worker retries it after an unexpected error: the caller gets that."""
     try:
-        check_run(check_id=check.pk)
+        check_run(check.pk)
     except Exception:
-        error = HmiError(ErrorCode.INTERNAL, "The check failed. The server log has the details.")
-        _finish(check, state=CheckState.REFUSED, error=error.to_json()["error"])
+        _refuse(check, HmiError(ErrorCode.INTERNAL, "The check failed. The server log has the details."))
         raise
 
 
@@ -234,14 +218,13 @@ def _is_large(check: UploadCheck) -> bool:
     return check.size_bytes > settings.HMI_CHECK_INLINE_BYTES
 
 
-def _check_attempts(check: UploadCheck) -> None:
-    """Give up on files that crash the worker."""
-    if check.attempts >= MAX_ATTEMPTS:
-        raise HmiError(
-            ErrorCode.INTERNAL,
-            f"Checking these files crashed {check.attempts} times. The server log has the details. Try again"
-            " with a smaller file.",
-        )
+def _refuse(check: UploadCheck, error: HmiError) -> None:
+    _finish(
+        check,
+        state=CheckState.REFUSED,
+        error=error.to_json()["error"],
+        row_errors=error.rows if isinstance(error, InvalidRows) else [],
+    )
 
 
 def _finish(check: UploadCheck, **changes: Any) -> None:

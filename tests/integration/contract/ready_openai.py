@@ -5,11 +5,12 @@ import io
 from tenants.accounts.models import ApiKey, User
 from tenants.datasets.models import FilePurpose
 from tenants.datasets.services.files import file_create
+from tests.background import run_background_of
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, tickets_file, versions_finish
 from tests.integration.contract.known import Special
 from versiontree.tree.models import FineTuning
-from versiontree.tree.services.fine_tunings import fine_tuning_create, fine_tuning_start
+from versiontree.tree.services.fine_tunings import fine_tuning_create
 
 LINES = (
     b'{"custom_id": "a", "method": "POST", "url": "/v1/embeddings", '
@@ -33,7 +34,7 @@ def for_openai(world: World, files: TinyFiles, actor: User | ApiKey) -> Special:
     tuned = fine_tuning_create(
         tenant=world.tenant, model=str(world.root.root), training_file=rows.pk, actor=actor
     )
-    fine_tuning_start(fine_tuning_id=tuned.pk)
+    run_background_of(tuned.pk)
     made = FineTuning.unscoped.get(pk=tuned.pk).version
     assert made is not None
     versions_finish(made, files=files)

@@ -83,13 +83,13 @@ def test_choosing_what_was_read_anyway_lets_what_was_kept_be_stored(
         "train_upload": received(world, CONLL, "a").pk,
     }
     owner.post(CHECK, fields)
-    check_run(check_id=UploadCheck.unscoped.get().pk)
+    check_run(UploadCheck.unscoped.get().pk)
     monkeypatch.setattr(
         "tenants.datasets.services.checks.dataset_validate", lambda **_: pytest.fail("read again")
     )
     form = owner.post(NEW, {**fields, "column_tokens": "", "column_tags": ""}, follow=True)
     assert "Queued" in form.content.decode()
-    check_run(check_id=UploadCheck.unscoped.get(store=True).pk)
+    check_run(UploadCheck.unscoped.get(store=True).pk)
     assert UploadCheck.unscoped.get(store=True).state == "stored"
 
 
@@ -102,7 +102,7 @@ def test_a_check_that_was_left_is_taken_up_with_its_files_and_choices(
         NEW, {"name": "Rows", "task": "classification", "train_upload": upload.pk, "column_text": "kind"}
     )
     check = UploadCheck.unscoped.get()
-    check_run(check_id=check.pk)
+    check_run(check.pk)
     address = f"/t/acme/data/checks/{check.pk}/"
     assert f'href="{address}"' in owner.get("/t/acme/data/").content.decode().split("Unused uploads")[1]
     for page in (owner.get(address), owner.get(f"{address}?full=1", headers={"HX-Request": "true"})):

@@ -157,7 +157,7 @@ def test_a_bad_dataset_fails_with_its_code_and_leaves_no_artifact(fine_tune: Job
     assert set(Artifact.objects.values_list("digest", flat=True)) == before
     assert not (store().root / "hplm").exists()
     assert leftovers() == []
-    version = Version.unscoped.get(pk=fine_tune.version_id)
+    version = Version.unscoped.get(pk=fine_tune.version.pk)
     assert (version.state, version.digest) == ("failed", "")
     assert [job.state for job in jobs_in_order(version)] == ["failed", "cancelled"]
 

@@ -31,7 +31,7 @@ def world(
 def worker(world: World, service_env: dict[str, str], tmp_path: Path) -> Iterator[CeleryWorker]:
     """The worker."""
     folders = {name: str(getattr(django_settings, name)) for name in ("HMI_ARTIFACT_ROOT", "HMI_UPLOAD_ROOT")}
-    running = CeleryWorker({**service_env, **folders}, tmp_path, queue="uploads")
+    running = CeleryWorker({**service_env, **folders}, tmp_path, queue="long")
     yield running
     running.end()
 

@@ -78,7 +78,7 @@ def test_a_running_job_can_be_cancelled_and_one_whose_message_was_lost_is_nudged
     redis_client.flushall()
     job_cancel(job=fine_tune, actor=world.owner)
     wait_until(lambda: state_of(fine_tune) == "cancelled", worker)
-    version = Version.unscoped.get(pk=fine_tune.version_id)
+    version = Version.unscoped.get(pk=fine_tune.version.pk)
     assert version.state == "failed"
     assert [job.state for job in jobs_in_order(version)] == ["cancelled", "cancelled"]
     assert not VersionArtifact.unscoped.filter(version=version).exists()
@@ -97,7 +97,7 @@ def test_messages_that_come_twice_run_a_job_once_and_in_a_process_of_its_own(
     for _ in range(2):
         run_job.apply_async(args=(str(fine_tune.pk),), queue="training", priority=fine_tune.priority)
     worker = start_worker()
-    wait_for_jobs(lambda: Version.unscoped.get(pk=fine_tune.version_id).state == "ready", worker)
+    wait_for_jobs(lambda: Version.unscoped.get(pk=fine_tune.version.pk).state == "ready", worker)
     begun = JobEvent.unscoped.filter(job__version=fine_tune.version, kind="running")
     assert begun.count() == 2
     pids = {data["worker"].split(":")[1] for data in begun.values_list("data", flat=True)}

@@ -36,7 +36,7 @@ WORDS = {
     "inference worker": "inference.worker",
     "training worker": "training@",
     "task worker": "default@",
-    "upload worker": "uploads@",
+    "long worker": "long@",
     "webhook worker": "webhooks@",
     "batch worker": "batches@",
     "beat": "celery.beat",

@@ -9,10 +9,10 @@ import pytest
 from rest_framework.test import APIClient
 
 from tenants.datasets.models import Corpus
+from tests.background import run_background
 from tests.e2e.world import World, world_build
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.services.control import PRIORITIES, job_cancel
-from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.tree.models import Domain, Hplm
 from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.hplms import hplm_create
@@ -40,7 +40,7 @@ def test_an_owner_takes_all_data_out(world: World) -> None:
     one = f"{takeouts}/{made.json()['id']}"
     assert owner.get(f"{one}/file").status_code == 404
     assert owner.post(takeouts).json()["error"]["code"] == "conflict"
-    takeout_run(takeout_id=made.json()["id"])
+    run_background(made.json()["id"])
     ready = owner.get(one).json()
     assert (ready["state"], owner.get(takeouts).json()["results"]) == ("ready", [ready])
     fetched = owner.get(f"{one}/file", headers={"Accept": "application/zip"})

@@ -12,9 +12,9 @@ from tenants.datasets.services.files import file_create
 from tenants.datasets.services.uploads import upload_receive
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
+from tests.background import run_background
 from tests.e2e.world import World
 from tests.integration.versiontree.tree_factory import jobs_in_order
-from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.transfer.services.takeouts import takeout_request
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.fine_tunings import fine_tuning_create
@@ -141,7 +141,7 @@ def _batches(world: World) -> dict[str, object]:
 
 def _taken_out(world: World) -> dict[str, object]:
     takeout = takeout_request(tenant=world.tenant, actor=world.owner)
-    takeout_run(takeout_id=takeout.pk)
+    run_background(takeout.pk)
     return dict.fromkeys(("export/pk", "takeout_id"), takeout.pk)
 
 

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 from pytest_django import Settings
 
-from tenants.datasets.services import checks
 from tests.integration.world import World, make_world
+from versiontree.jobs.services import transitions
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def large(settings: Settings) -> None:
 
 @pytest.fixture
 def nudged(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
-    """The ids of checks that a worker was asked to take."""
+    """The ids of the jobs that were dispatched."""
     dispatched: list[UUID] = []
-    monkeypatch.setattr(checks, "dispatch", lambda _, check_id, **__: dispatched.append(UUID(check_id)))
+    monkeypatch.setattr(transitions, "dispatch", lambda _, job_id, **__: dispatched.append(UUID(job_id)))
     return dispatched

@@ -35,7 +35,7 @@ def checked(committed: World, large: None, nudged: list[UUID]) -> Callable[..., 
 
     def check(**asked: Any) -> dict[str, Any]:
         key = ask(client, **asked).json()["id"]
-        check_run(check_id=UUID(key))
+        check_run(key)
         told: dict[str, Any] = client.get(f"{CHECKS}/{key}").json()
         return told
 

@@ -7,18 +7,22 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection, connections
 from django.utils import timezone
 from pytest_django import Settings
 
-from tenants.base.advisory_lock import advisory_lock
 from tenants.base.scope import platform_scope
 from tenants.datasets.models import Corpus, Dataset, Upload, UploadCheck
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services import checks
-from tenants.datasets.services.checks import check_run, checks_expire, checks_redispatch
+from tenants.datasets.services.checks import check_run, checks_expire
 from tenants.datasets.services.uploads import upload_create, upload_receive, uploads_consume, uploads_expire
 from tenants.usage.models import Quota
+from tests.background import (
+    background_job_of,
+    lose_the_last_worker,
+    run_background,
+    run_background_of,
+)
 from tests.integration.tenants.checking import ask
 from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left, stored, stream
 from tests.integration.tenants.tus import CHECKS, begun, send, sent
@@ -153,50 +157,12 @@ def test_a_large_upload_waits_for_a_worker(committed: World, large: None, nudged
     answer = ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)})
     assert (answer.status_code, answer.json()["state"]) == (202, "waiting")
     key = UUID(answer.json()["id"])
-    assert nudged == [key]
-    check_run(check_id=key)
+    assert nudged == [background_job_of(key).pk]
+    run_background_of(key)
     assert client.get(f"{CHECKS}/{key}").json()["state"] == "stored"
-    check_run(check_id=key)  # the message came twice
+    check_run(key)  # as of a worker that lost its lease
     with platform_scope():
         assert Corpus.unscoped.count() == 1
-
-
-def lock_number(name: str) -> int:
-    """The number of this advisory lock in PostgreSQL."""
-    with advisory_lock(name), connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT classid::bigint << 32 | objid::bigint FROM pg_locks WHERE locktype = 'advisory'"
-        )
-        (number,) = cursor.fetchone()
-    return int(number)
-
-
-def test_what_somebody_works_on_is_left_alone(committed: World, large: None, nudged: list[UUID]) -> None:
-    client = committed.client(committed.developer)
-    key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
-    other, number = connections["default"].copy(), lock_number(f"check {key}")
-    with other.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
-    check_run(check_id=key)
-    assert UploadCheck.unscoped.get().state == "waiting"
-    other.close()  # as when its process dies
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [number])  # until PostgreSQL has noticed
-        cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
-    check_run(check_id=key)
-    assert UploadCheck.unscoped.get().state == "stored"
-
-
-def test_a_check_whose_message_was_lost_is_asked_for_again(
-    committed: World, large: None, nudged: list[UUID]
-) -> None:
-    client = committed.client(committed.developer)
-    key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
-    checks_redispatch()
-    assert nudged == [key]
-    UploadCheck.unscoped.update(dispatched_at=timezone.now() - timedelta(seconds=31))
-    checks_redispatch()
-    assert nudged == [key, key]
 
 
 def test_of_one_tenant_so_many_checks_wait_and_no_more(
@@ -210,7 +176,7 @@ def test_of_one_tenant_so_many_checks_wait_and_no_more(
     refused = ask(client, **asked)
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "quota_exceeded")
     assert refused.json()["error"]["details"] == {"quota": "checks", "limit": 2, "used": 2}
-    check_run(check_id=nudged[0])
+    run_background(nudged[0])
     assert ask(client, **asked).status_code == 202
 
 
@@ -272,14 +238,15 @@ def test_what_was_used_by_another_meanwhile_is_not_stored_twice(
         assert not Corpus.unscoped.exists()
 
 
-def test_files_that_end_every_worker_are_given_up(committed: World, large: None, nudged: list[UUID]) -> None:
+def test_check_is_refused_when_the_last_worker_of_its_background_job_is_lost(
+    committed: World, large: None, nudged: list[UUID]
+) -> None:
     client = committed.client(committed.developer)
     key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
-    UploadCheck.unscoped.update(state="running", attempts=3)
-    check_run(check_id=key)
+    lose_the_last_worker(key)
     check = UploadCheck.unscoped.get()
     assert check.error is not None
-    assert (check.state, check.error["code"]) == ("refused", "internal")
+    assert (check.state, check.error["code"]) == ("refused", "job_crashed")
 
 
 def test_an_upload_does_not_expire_while_a_worker_is_to_read_it(
@@ -289,8 +256,18 @@ def test_an_upload_does_not_expire_while_a_worker_is_to_read_it(
     key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
     Upload.unscoped.update(expires_at=timezone.now() - timedelta(hours=1))
     assert uploads_expire() == 0
-    check_run(check_id=key)
+    run_background_of(key)
     assert UploadCheck.unscoped.get().state == "stored"
+
+
+def test_small_check_whose_web_process_ended_is_refused_as_interrupted(world: World) -> None:
+    client = world.client(world.developer)
+    ask(client, kind="corpus", files={"file": sent(client, CONTENT)}, store=False)
+    UploadCheck.unscoped.update(state="running", created_at=timezone.now() - checks.INTERRUPTED_AFTER)
+    checks_expire()
+    check = UploadCheck.unscoped.get()
+    assert check.error is not None
+    assert (check.state, check.error["code"]) == ("refused", "internal")
 
 
 def test_checks_that_ended_long_ago_are_forgotten(world: World) -> None:

@@ -19,7 +19,6 @@ from tenants.usage.models import (
 )
 from tenants.webhooks.models import WebhookDelivery, WebhookEndpoint
 from tests.integration.world import World
-from versiontree.transfer.models import Takeout
 
 pytestmark = pytest.mark.usefixtures("in_platform_scope")
 
@@ -37,7 +36,6 @@ OWNED = [
     Membership,
     OmittedRequests,
     Quota,
-    Takeout,
     Upload,
     UploadCheck,
     UsageDay,

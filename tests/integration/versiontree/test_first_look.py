@@ -57,7 +57,7 @@ def test_of_a_large_file_a_worker_reads_a_part_for_it_and_the_report_says_which(
     settings.HMI_CHECK_INLINE_BYTES = 100
     monkeypatch.setattr(sampling.sample, "__kwdefaults__", {"max_rows": 5, "max_bytes": 10**6})
     check = looked_at(acme, "dataset", jsonl(labelled("cat", 20)), task="classification")
-    check_run(check_id=check.pk)
+    check_run(check.pk)
     check.refresh_from_db()
     fit = check.preview["fit"]
     assert fit["rows"] == 20

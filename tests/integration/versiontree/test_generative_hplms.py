@@ -18,6 +18,7 @@ from inference.manifest import Manifest
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import FilePurpose
 from tenants.datasets.services.files import file_create
+from tests.background import run_background_of
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import V1, error, with_key
@@ -29,7 +30,7 @@ from versiontree.tree.selectors.callable_hplms import InputKind, callable_hplm, 
 from versiontree.tree.selectors.coverage import coverage_targets
 from versiontree.tree.selectors.recommended_root import root_recommended
 from versiontree.tree.services.domains import domain_create
-from versiontree.tree.services.fine_tunings import fine_tuning_create, fine_tuning_start
+from versiontree.tree.services.fine_tunings import fine_tuning_create
 from versiontree.tree.services.hplms import hplm_update, version_set_policy
 from versiontree.tree.services.roots import root_register
 
@@ -306,7 +307,7 @@ def test_a_fine_tuning_of_the_openai_api_keeps_conversations_below_a_decoder(
     made = fine_tuning_create(
         tenant=acme.tenant, model="smol", training_file=file.pk, actor=acme.developer, name="writer"
     )
-    fine_tuning_start(fine_tuning_id=made.pk)
+    run_background_of(made.pk)
     made.refresh_from_db()
     assert made.error is None
     assert made.version is not None

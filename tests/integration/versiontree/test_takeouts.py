@@ -9,7 +9,6 @@ import shutil
 import zipfile
 from collections import namedtuple
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +24,15 @@ from tenants.base.hooks import TakeoutPart as Part
 from tenants.datasets.storage import stored_path
 from tenants.usage.services.request_log import RequestEntry
 from tenants.usage.services.usage import request_record, usage_record
+from tests.background import run_background
 from tests.e2e.world import World, world_build
 from tests.file_modes import open_to_others
 from tests.unit.tenants.files import refused
 from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.services.background import RETENTION, background_jobs_expire
 from versiontree.transfer.models import Takeout, TakeoutState
-from versiontree.transfer.services import takeout_writer as taking_out
-from versiontree.transfer.services.takeout_writer import takeout_run
-from versiontree.transfer.services.takeouts import (
-    MAX_ATTEMPTS,
-    takeout_path,
-    takeout_request,
-    takeouts_expire,
-)
+from versiontree.transfer.services import takeouts
+from versiontree.transfer.services.takeouts import takeout_files_expire, takeout_path, takeout_request
 from versiontree.tree.models import Artifact
 
 pytestmark = pytest.mark.usefixtures("in_platform_scope")
@@ -50,11 +45,10 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
 
 
 def made(world: World) -> Takeout:
-    """One that a worker has had in hand."""
+    """A takeout that a worker has run."""
     takeout = takeout_request(tenant=world.tenant, actor=world.owner)
-    takeout_run(takeout_id=takeout.pk)
-    takeout.refresh_from_db()
-    return takeout
+    run_background(takeout.pk)
+    return Takeout.unscoped.get(pk=takeout.pk)
 
 
 def left() -> list[str]:
@@ -69,10 +63,8 @@ def test_the_file_holds_all_that_the_tenant_has_and_nothing_of_others(world: Wor
     usage_record(tenant=world.tenant, model_name="triage", inputs=1, tokens=1, key_prefix=key.prefix)
     request_record(RequestEntry(tenant_id=world.tenant.pk, request_id="r-17", api="infer", status=200))
     takeout = made(world)
-    assert (takeout.state, takeout.written_bytes) == (
-        TakeoutState.READY,
-        takeout_path(takeout).stat().st_size,
-    )
+    assert takeout.takeout_state == TakeoutState.READY
+    assert takeout.size_bytes == takeout_path(takeout).stat().st_size
     assert open_to_others(Path(settings.HMI_EXPORT_ROOT).parent) == []
     with zipfile.ZipFile(takeout_path(takeout)) as archive:
         assert archive.testzip() is None
@@ -98,18 +90,18 @@ def test_the_file_holds_all_that_the_tenant_has_and_nothing_of_others(world: Wor
         assert not re.search(rb"\b%b\b" % re.escape(others), whole)
 
 
-def test_one_is_made_at_a_time_and_a_new_one_takes_the_place_of_the_last(world: World) -> None:
+def test_second_takeout_is_refused_while_one_is_active_and_replaces_it_later(world: World) -> None:
     first = takeout_request(tenant=world.tenant, actor=world.owner)
     refused(ErrorCode.CONFLICT, lambda: takeout_request(tenant=world.tenant, actor=world.owner))
-    takeout_run(takeout_id=first.pk)
+    run_background(first.pk)
     second = made(world)
-    takeout_run(takeout_id=second.pk)  # a message that comes twice
     assert left() == [f"{second.pk}.zip"]
-    assert list(Takeout.unscoped.values_list("pk", "attempts")) == [(second.pk, 1)]
-    Takeout.unscoped.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert list(Takeout.unscoped.values_list("pk", flat=True)) == [second.pk]
+    Takeout.unscoped.update(finished_at=timezone.now() - RETENTION)
     (Path(settings.HMI_EXPORT_ROOT) / "nobody-s.zip.part").touch()
-    assert takeouts_expire() == 1
-    assert left() == []
+    assert background_jobs_expire()
+    takeout_files_expire()
+    assert (left(), Takeout.unscoped.count()) == ([], 0)
 
 
 def test_a_full_disk_is_said_and_nothing_is_left(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,13 +114,13 @@ def test_a_full_disk_is_said_and_nothing_is_left(world: World, monkeypatch: pyte
         full.setattr(shutil, "disk_usage", lambda _: usage(total=10**9, free=1000))
         before = made(world)
     with monkeypatch.context() as full:
-        full.setattr(taking_out, "tree_parts", lambda _: [Part("x", breaks_off())])
+        full.setattr(takeouts, "tree_parts", lambda _: [Part("x", breaks_off())])
         meanwhile = made(world)
     for takeout in (before, meanwhile):
-        assert takeout.state == TakeoutState.FAILED
+        assert takeout.takeout_state == TakeoutState.FAILED
         assert "disk is full" in takeout.error_message
     assert left() == []
-    assert made(world).state == TakeoutState.READY
+    assert made(world).takeout_state == TakeoutState.READY
 
 
 def test_what_is_damaged_in_the_store_is_named(world: World) -> None:
@@ -138,29 +130,8 @@ def test_what_is_damaged_in_the_store_is_named(world: World) -> None:
     file.chmod(0o644)
     file.write_text("something else")
     takeout = made(world)
-    assert takeout.state == TakeoutState.FAILED
+    assert takeout.takeout_state == TakeoutState.FAILED
     assert file.name in takeout.error_message
-
-
-def test_a_worker_that_dies_over_it_costs_an_attempt_and_no_more_than_a_few(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    takeout = takeout_request(tenant=world.tenant, actor=world.owner)
-
-    def killed(_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as broken:
-        broken.setattr(taking_out, "tenant_parts", killed)
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            with pytest.raises(KeyboardInterrupt):
-                takeout_run(takeout_id=takeout.pk)
-            takeout.refresh_from_db()
-            assert (takeout.state, takeout.attempts) == (TakeoutState.RUNNING, attempt)
-    takeout_run(takeout_id=takeout.pk)
-    takeout.refresh_from_db()
-    assert takeout.state == TakeoutState.FAILED
-    assert left() == []
 
 
 def test_an_owner_asks_for_it_in_the_settings_and_downloads_it(world: World, client: Client) -> None:
@@ -169,7 +140,7 @@ def test_an_owner_asks_for_it_in_the_settings_and_downloads_it(world: World, cli
     page = client.get("/t/acme/settings/").content.decode()
     assert 'hx-get="/t/acme/settings/export/"' in page
     takeout = Takeout.unscoped.get()
-    takeout_run(takeout_id=takeout.pk)
+    run_background(takeout.pk)
     address = f"/t/acme/settings/export/{takeout.pk}/"
     assert address in client.get("/t/acme/settings/export/").content.decode()
     answer = client.get(address)

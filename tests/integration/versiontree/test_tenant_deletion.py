@@ -29,6 +29,7 @@ from tenants.accounts.services.tenant_deletion import (
 )
 from tenants.accounts.services.tenants import tenant_create, tenant_resume, tenant_suspend
 from tenants.audit.models import AuditEvent
+from tenants.base.background_jobs import BackgroundKind
 from tenants.base.errors import ErrorCode
 from tenants.datasets.models import Corpus, DatasetSplit, File
 from tenants.datasets.services.checks import check_create
@@ -42,6 +43,7 @@ from tenants.usage.services.request_log import RequestEntry
 from tenants.usage.services.usage import answers_record, request_record, usage_record
 from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 from tenants.webhooks.services.endpoints import webhook_create
+from tests.background import run_background
 from tests.e2e.world import World, tickets_file, world_build
 from tests.integration.versiontree.tree_factory import claim, jobs_in_order
 from tests.unit.tenants.files import refused
@@ -49,10 +51,9 @@ from versiontree.artifact_store import ArtifactStore, staging_folder
 from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.transitions import job_transition
 from versiontree.transfer.archive.conversion_cache import conversion_key, conversion_store
-from versiontree.transfer.models import Takeout, TakeoutState
+from versiontree.transfer.models import Takeout
 from versiontree.transfer.services import tenant_deletion as leaving
 from versiontree.transfer.services.takeouts import takeout_path, takeout_request
-from versiontree.transfer.services.tenant_deletion import tenant_delete_step
 from versiontree.tree.models import Artifact, Coverage, Domain, Hplm, Version
 from versiontree.tree.models.measurements import Evaluation
 from versiontree.tree.services.aliases import alias_move
@@ -119,7 +120,7 @@ def world(db: None, redis_client: Redis, artifact_root: Path, upload_root: Path,
         tenant=tenant, key_digest="a" * 64, fingerprint="b" * 64, status=201, encrypted_response=""
     )
     takeout = takeout_request(tenant=tenant, actor=owner)
-    Takeout.unscoped.filter(pk=takeout.pk).update(state=TakeoutState.READY)
+    Takeout.unscoped.filter(pk=takeout.pk).update(state=JobState.SUCCEEDED)
     takeout_path(takeout).write_bytes(b"everything")
     store = ArtifactStore(artifact_root)
     job = Job.objects.for_tenant(tenant).first()
@@ -141,9 +142,18 @@ def hplm(world: World) -> Hplm:
 
 
 def leave(world: World) -> None:
-    """Ask for it, and do it to its end."""
+    """Request the deletion, and run its job."""
     tenant_delete(tenant=world.tenant, typed="acme", actor=world.admin)
-    assert tenant_delete_step(tenant=world.tenant)
+    run_deletion()
+    assert deletion_job().state == JobState.SUCCEEDED
+
+
+def deletion_job() -> Job:
+    return Job.unscoped.get(kind=BackgroundKind.TENANT_DELETION)
+
+
+def run_deletion() -> None:
+    run_background(deletion_job().pk)
 
 
 def counts(tenant: Tenant) -> dict[type[Model], int]:
@@ -252,32 +262,32 @@ STEPS = (
 )
 
 
-def test_a_worker_that_is_killed_after_any_step_leaves_work_for_the_next_and_no_harm(
+def test_deletion_that_failed_after_any_step_is_queued_again_and_completes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used = sums(world.tenant)
     tenant_delete(tenant=world.tenant, typed="acme", actor=world.admin)
     for step in STEPS:
         with monkeypatch.context() as broken:
-            broken.setattr(leaving, step, killed_after(getattr(leaving, step)))
-            with pytest.raises(KeyboardInterrupt):
-                tenant_delete_step(tenant=world.tenant)
+            broken.setattr(leaving, step, failing_after(getattr(leaving, step)))
+            run_deletion()
+        assert (deletion_job().state, deletion_job().attempt) == (JobState.QUEUED, 0)
         assert Tenant.objects.get(pk=world.tenant.pk).deletion_finished_at is None
     assert not tenant_delete(tenant=world.tenant, typed="acme", actor=world.admin)
-    leaving.tenants_delete()
+    run_deletion()
     assert Tenant.objects.get(pk=world.tenant.pk).deletion_finished_at is not None
     assert set(counts(world.tenant).values()) == {0}
     assert sums(world.tenant) == used
 
 
-def killed_after(step: Callable[..., object]) -> Callable[..., object]:
-    """The step, whose worker does not live to see the next."""
+def failing_after(step: Callable[..., object]) -> Callable[..., object]:
+    """The step, with an error at its end."""
 
-    def done_and_killed(*args: Any, **named: Any) -> None:
+    def done_and_failed(*args: Any, **named: Any) -> None:
         step(*args, **named)
-        raise KeyboardInterrupt
+        raise OSError("the disk failed")
 
-    return done_and_killed
+    return done_and_failed
 
 
 def test_it_asks_for_the_slug_and_is_suspended_at_once_and_for_good(world: World) -> None:
@@ -292,19 +302,21 @@ def test_it_asks_for_the_slug_and_is_suspended_at_once_and_for_good(world: World
     assert membership_of(world.owner, world.tenant) is not None, "until the worker comes"
 
 
-def test_nothing_goes_before_its_jobs_have_stopped(world: World) -> None:
+def test_deletion_runs_again_until_the_jobs_of_the_tenant_have_stopped(world: World) -> None:
     job = jobs_in_order(Version.unscoped.get(domain__name="own"))[0]
     claim(job)
     tenant_delete(tenant=world.tenant, typed="acme", actor=world.admin)
     for _ in range(2):
-        assert not tenant_delete_step(tenant=world.tenant)
+        run_deletion()
+        assert deletion_job().state == JobState.QUEUED
     job.refresh_from_db()
     assert job.cancel_requested_at is not None
     waiting = Job.objects.for_tenant(world.tenant).exclude(pk=job.pk)
     assert not waiting.filter(state__in=[JobState.QUEUED, JobState.WAITING]).exists()
     assert Hplm.objects.for_tenant(world.tenant).exists()
     job_transition(job_id=job.pk, from_states=[JobState.RUNNING], to=JobState.CANCELLED)
-    assert tenant_delete_step(tenant=world.tenant)
+    run_deletion()
+    assert deletion_job().state == JobState.SUCCEEDED
 
 
 def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None:

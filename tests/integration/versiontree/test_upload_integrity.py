@@ -17,12 +17,12 @@ from tenants.datasets.models import File, Upload
 from tenants.datasets.services.files import file_create
 from tenants.datasets.services.uploads import upload_append, upload_create, upload_receive
 from tenants.datasets.storage import StoredFile, digest_file, stored_path, upload_store
+from tests.background import run_background
 from tests.integration.tenants.content import stored, stream
 from tests.integration.tenants.tus import offset_of, send
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.tree_factory import TenantFixture
-from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.transfer.services.takeouts import takeout_path, takeout_request
 from versiontree.tree.models import Version
 
@@ -193,13 +193,13 @@ def test_all_data_of_a_tenant_has_no_damaged_file(
         tenant=acme.tenant, purpose="batch", filename="rows.jsonl", stream=stream(CONTENT), actor=None
     )
     whole = takeout_request(tenant=acme.tenant, actor=acme.owner)
-    takeout_run(takeout_id=whole.pk)
+    run_background(whole.pk)
     whole.refresh_from_db()
     with zipfile.ZipFile(takeout_path(whole)) as made:
         assert made.read(f"files/{file.pk}") == CONTENT
     damage(stored_path(file.sha256))
     broken = takeout_request(tenant=acme.tenant, actor=acme.owner)
-    takeout_run(takeout_id=broken.pk)
+    run_background(broken.pk)
     broken.refresh_from_db()
     assert broken.state == "failed"
     assert "rows.jsonl" in broken.error_message
@@ -215,7 +215,7 @@ def test_a_worker_that_was_held_up_does_not_write_to_the_file_that_another_made(
     takeout = takeout_request(tenant=acme.tenant, actor=acme.owner)
     path = takeout_path(takeout)
     with path.with_name(f"{path.name}.part").open("wb", buffering=0) as held:
-        takeout_run(takeout_id=takeout.pk)
+        run_background(takeout.pk)
         made = path.read_bytes()
         held.write(b"what it had left to write")
     assert path.read_bytes() == made

@@ -51,7 +51,7 @@ from tenants.webhooks.services.delivery import DELIVERY_RETENTION, DISABLE_AFTER
 from tenants.webhooks.services.endpoints import MAX_ENDPOINTS
 from versiontree.transfer.archive.adapter import MAX_CONFIG_BYTES
 from versiontree.transfer.archive.sandboxed_check import CPU_LIMIT_S
-from versiontree.transfer.services.takeouts import TAKEOUT_RETENTION
+from versiontree.transfer.models import TAKEOUT_RETENTION
 from versiontree.tree.tokenizer_fit import MAX_FITS_AT_ONCE
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"

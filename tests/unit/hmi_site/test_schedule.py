@@ -8,13 +8,10 @@ from django.conf import settings
 from hmi_site.celery import app
 from hmi_site.launcher import children
 from inference.batches.services.lifecycle import RUN_BATCH_TASK
-from tenants.base.dispatch import BATCHES_QUEUE, TRAINING_QUEUE, UPLOADS_QUEUE, WEBHOOKS_QUEUE
-from tenants.datasets.services.checks import RUN_CHECK_TASK
+from tenants.base.dispatch import BATCHES_QUEUE, LONG_QUEUE, TRAINING_QUEUE, WEBHOOKS_QUEUE
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK
-from versiontree.jobs.services.transitions import RUN_JOB_TASK
-from versiontree.transfer.services.takeouts import WRITE_TAKEOUT_TASK
+from versiontree.jobs.services.transitions import RUN_BACKGROUND_JOB_TASK, RUN_JOB_TASK
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
-from versiontree.tree.services.fine_tunings import START_FINE_TUNING_TASK
 
 SCHEDULE: dict[str, dict[str, Any]] = settings.CELERY_BEAT_SCHEDULE
 
@@ -24,7 +21,7 @@ def queues_consumed() -> set[str]:
     workers = (
         children.training_worker(),
         children.default_worker(),
-        children.uploads_worker(),
+        children.long_worker(),
         children.webhook_worker(),
         children.batch_worker(),
     )
@@ -51,7 +48,7 @@ def test_the_queues_of_everything_else_are_taken_too() -> None:
     others = {
         settings.CELERY_TASK_DEFAULT_QUEUE,
         TRAINING_QUEUE,
-        UPLOADS_QUEUE,
+        LONG_QUEUE,
         WEBHOOKS_QUEUE,
         BATCHES_QUEUE,
     }
@@ -61,12 +58,10 @@ def test_the_queues_of_everything_else_are_taken_too() -> None:
 def test_what_services_dispatch_are_tasks() -> None:
     app.loader.import_default_modules()
     dispatched = {
-        START_FINE_TUNING_TASK,
         MEASURE_COVERAGE_TASK,
+        RUN_BACKGROUND_JOB_TASK,
         RUN_BATCH_TASK,
-        RUN_CHECK_TASK,
         RUN_JOB_TASK,
         RUN_SHARDS_TASK,
-        WRITE_TAKEOUT_TASK,
     }
     assert dispatched <= set(app.tasks)

@@ -100,6 +100,11 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
     page_actions = actions
     change_form_before_template = "jobs/admin/job_progress.html"
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Without background jobs."""
+        jobs: QuerySet[Any] = super().get_queryset(request).filter(version__isnull=False)
+        return jobs
+
     def change_view(
         self,
         request: HttpRequest,
@@ -245,6 +250,11 @@ class JobEventAdmin(ReadOnlyAdmin):
     list_select_related = tuple(f"job__{field}" for field in VERSION_NAME)
     search_fields = ("job__id", "message")
     show_full_result_count = False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Without those of background jobs."""
+        events: QuerySet[Any] = super().get_queryset(request).filter(job__version__isnull=False)
+        return events
 
     @admin.display(description="At (UTC)", ordering="at")
     def moment(self, event: JobEvent) -> str:

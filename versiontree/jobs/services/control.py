@@ -41,7 +41,7 @@ def job_prioritise(*, job: Job, priority: int, actor: Actor) -> Job:
     message = f"{actor or 'The system'} changed the priority to {priority}."
     JobEvent.unscoped.create(job=job, kind="priority", message=message, data={"priority": priority})
     if queued:
-        job_dispatch(job_id=job.pk, priority=priority)
+        job_dispatch(job_id=job.pk, kind=job.kind, priority=priority)
     detail = {"priority": priority}
     audit_record(verb="job.prioritise", subject=str(job.pk), tenant=job.tenant, actor=actor, detail=detail)
     return Job.unscoped.get(pk=job.pk)
@@ -63,7 +63,7 @@ def job_requeue(*, job: Job, actor: Actor) -> Job:
         _requeue_running(job, actor)
     elif state != JobState.QUEUED:
         raise _invalid_transition(job, "requeued")
-    job_dispatch(job_id=job.pk, priority=job.priority)
+    job_dispatch(job_id=job.pk, kind=job.kind, priority=job.priority)
     audit_record(verb="job.requeue", subject=str(job.pk), tenant=job.tenant, actor=actor)
     return Job.unscoped.get(pk=job.pk)
 
@@ -148,7 +148,7 @@ def job_retry(*, job: Job, actor: Actor) -> Job:
             message=f"Retried by {actor or 'the system'}.",
             attempt=0,
         )
-        job_dispatch(job_id=job.pk, priority=job.priority)
+        job_dispatch(job_id=job.pk, kind=job.kind, priority=job.priority)
     else:
         moved = job_transition(
             job_id=job.pk, from_states=[JobState.CANCELLED], to=JobState.WAITING, attempt=0

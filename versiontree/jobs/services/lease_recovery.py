@@ -45,7 +45,7 @@ def leases_recover() -> RecoveryReport:
     undispatched = Job.unscoped.filter(
         state=JobState.QUEUED, dispatched_at__lt=now - timedelta(seconds=REDISPATCH_AFTER_S)
     )
-    for job in undispatched.only("pk", "priority", "dispatches", "dispatched_at"):
+    for job in undispatched.only("pk", "kind", "priority", "dispatches", "dispatched_at"):
         report.redispatched += _redispatch(job, now)
     ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).sweep(older_than_s=WORKSPACE_MAX_AGE_S)
     return report
@@ -83,7 +83,7 @@ def job_end_out_of_memory(*, job_id: UUID, worker: str, again: bool, message: st
 
 
 @transaction.atomic
-def _recover_expired(job_id: UUID, version_id: int, now: datetime, report: RecoveryReport) -> None:
+def _recover_expired(job_id: UUID, version_id: int | None, now: datetime, report: RecoveryReport) -> None:
     job_owner().lock(version_id=version_id)
     job = Job.unscoped.get(pk=job_id)
     if job.attempt >= job.max_attempts:
@@ -123,7 +123,7 @@ def _end_attempt(job: Job, where: Q, end: _Outcome, **data: Any) -> JobState | N
         return None
     log.warning("Job %s: worker %s was lost; now %s", job.pk, job.worker, end.to)
     if end.to == JobState.QUEUED:
-        job_dispatch(job_id=job.pk, priority=job.priority)
+        job_dispatch(job_id=job.pk, kind=job.kind, priority=job.priority)
     else:
         chain_break(job=job, reason=f"{job.get_kind_display()} {end.to.label.lower()}.")
     return end.to
@@ -138,5 +138,5 @@ def _redispatch(job: Job, now: datetime) -> bool:
     row = Job.unscoped.filter(pk=job.pk, state=JobState.QUEUED, dispatched_at=job.dispatched_at)
     if not row.update(dispatched_at=now, dispatches=F("dispatches") + 1):
         return False
-    job_dispatch(job_id=job.pk, priority=job.priority)
+    job_dispatch(job_id=job.pk, kind=job.kind, priority=job.priority)
     return True

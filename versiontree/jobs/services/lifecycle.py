@@ -7,7 +7,7 @@ of state is a compare-and-set (``transitions``), so duplicate messages and lost 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
@@ -26,6 +26,8 @@ from versiontree.jobs.services.transitions import (
     job_dispatch,
     job_transition,
 )
+
+POSTPONED_FOR: Final = timedelta(seconds=50)
 
 
 @transaction.atomic
@@ -112,7 +114,8 @@ def job_succeed(
             progress=1.0,
             metrics=dict(metrics),
         ):
-            job_owner().attach(job=job, artifacts=artifacts)
+            if artifacts:
+                job_owner().attach(job=job, artifacts=artifacts)
             chain_advance(job=job)
         else:
             _end_cancelled(job, worker)
@@ -155,6 +158,23 @@ def job_confirm_cancel(*, job_id: UUID | str, worker: str) -> Job:
 
 
 @transaction.atomic
+def job_postpone(*, job_id: UUID | str, worker: str) -> None:
+    """Queue a job again that cannot be done yet. It gets its next message in ``POSTPONED_FOR``. Costs no
+    attempt. Raises ``LeaseLost``."""
+    postponed = job_transition(
+        job_id=job_id,
+        from_states=[JobState.RUNNING],
+        to=JobState.QUEUED,
+        where=Q(worker=worker, cancel_requested_at=None),
+        message="The job cannot be done yet.",
+        attempt=F("attempt") - 1,
+        dispatched_at=timezone.now() + POSTPONED_FOR,
+    )
+    if not postponed:
+        job_confirm_cancel(job_id=job_id, worker=worker)
+
+
+@transaction.atomic
 def job_release(*, job_id: UUID | str, worker: str) -> None:
     """Queue an unfinished job again because its worker shuts down. Costs no attempt."""
     released = job_transition(
@@ -167,7 +187,7 @@ def job_release(*, job_id: UUID | str, worker: str) -> None:
     )
     if released:
         job = Job.unscoped.get(pk=job_id)
-        job_dispatch(job_id=job.pk, priority=job.priority)
+        job_dispatch(job_id=job.pk, kind=job.kind, priority=job.priority)
         return
     job_confirm_cancel(job_id=job_id, worker=worker)
 

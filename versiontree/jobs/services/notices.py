@@ -31,8 +31,8 @@ def notice_create(*, job_id: UUID | str, state: JobState) -> None:
     installation sends any. Called in the transaction of the end."""
     if state not in NOTICED:
         return
-    job = Job.unscoped.only("state", "tenant_id", "created_by_id").get(pk=job_id)
-    if job.created_by_id is None or job.tenant_id is None or not _is_end(job):
+    job = Job.shown.only("state", "tenant_id", "created_by_id").filter(pk=job_id).first()
+    if job is None or job.created_by_id is None or job.tenant_id is None or not _is_end(job):
         return
     members = Membership.unscoped.filter(tenant=job.tenant_id, user=job.created_by_id)
     members.filter(user__notifies_of_jobs=True).update(unseen_jobs=F("unseen_jobs") + 1)
@@ -50,7 +50,7 @@ def notice_send(*, job_id: UUID) -> bool:
         return False
     link = settings.HMI_SITE_URL + reverse("frontend:job", args=[tenant.slug, job.pk])
     failed = job.state == JobState.FAILED
-    note = "" if failed else job_owner().ready_note(version_id=job.version_id)
+    note = "" if failed else job_owner().ready_note(version_id=job.version.pk)
     context = {"job": job, "tenant": tenant, "link": link, "failed": failed, "note": note}
     subject = " ".join(render_to_string("jobs/email/notice_subject.txt", context).split())
     message = render_to_string("jobs/email/notice_message.txt", context)

@@ -1,6 +1,7 @@
 """Change the state of jobs by compare-and-set, with an event, and of the jobs that depend on them."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -8,10 +9,11 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from tenants.base.dispatch import TRAINING_QUEUE, dispatch
+from tenants.base.background_jobs import BackgroundKind, background_work
+from tenants.base.dispatch import LONG_QUEUE, TRAINING_QUEUE, dispatch
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.hooks import job_owner
-from versiontree.jobs.models import LEGAL_TRANSITIONS, TERMINAL, Job, JobEvent, JobState
+from versiontree.jobs.models import BACKGROUND_KINDS, LEGAL_TRANSITIONS, TERMINAL, Job, JobEvent, JobState
 
 _CLEARED_ERROR = {"error_code": "", "error_message": "", "traceback": ""}
 _CLEARED_PROGRESS = {"stage": "", "progress": 0.0, "eta_seconds": None, "metrics": {}}
@@ -64,9 +66,11 @@ def _state_columns(state: JobState) -> dict[str, Any]:
 
 def chain_advance(*, job: Job) -> None:
     """After a success: queue the jobs that waited for this one. After the last job, finish the version."""
+    if job.version_id is None:
+        return
     for follower in Job.unscoped.filter(after=job, state=JobState.WAITING):
         if job_transition(job_id=follower.pk, from_states=[JobState.WAITING], to=JobState.QUEUED):
-            job_dispatch(job_id=follower.pk, priority=follower.priority)
+            job_dispatch(job_id=follower.pk, kind=follower.kind, priority=follower.priority)
     of_version = Job.unscoped.filter(version=job.version_id)
     if not of_version.exclude(state=JobState.SUCCEEDED).exists():
         metrics = dict(of_version.values_list("kind", "metrics"))
@@ -74,7 +78,14 @@ def chain_advance(*, job: Job) -> None:
 
 
 def chain_break(*, job: Job, reason: str) -> None:
-    """After a failure or cancellation: cancel the jobs that waited for this one, and fail the version."""
+    """After a failure or cancellation: cancel the jobs that waited for this one, and fail the version.
+
+    For a background job: call the ``on_failure`` of its kind.
+    """
+    if job.version_id is None:
+        error = Job.unscoped.values_list("error_code", "error_message").get(pk=job.pk)
+        background_work[BackgroundKind(job.kind)].on_failure(job.subject, *error)
+        return
     for follower in Job.unscoped.filter(after=job):
         cancelled = job_transition(
             job_id=follower.pk,
@@ -91,6 +102,7 @@ def chain_break(*, job: Job, reason: str) -> None:
 
 def chain_reset(*, job: Job) -> None:
     """After a retry: have the jobs after this one wait again, and reopen the version."""
+    assert job.version_id is not None, "only jobs of versions are retried"
     for follower in Job.unscoped.filter(after=job):
         if job_transition(
             job_id=follower.pk, from_states=[JobState.CANCELLED], to=JobState.WAITING, attempt=0
@@ -100,13 +112,16 @@ def chain_reset(*, job: Job) -> None:
 
 
 RUN_JOB_TASK: Final = "workers.run_job"
+RUN_BACKGROUND_JOB_TASK: Final = "workers.run_background_job"
 
 
-def job_dispatch(*, job_id: UUID, priority: int) -> None:
-    """Send the job's id to the training queue once the transaction is committed."""
-    transaction.on_commit(
-        lambda: dispatch(RUN_JOB_TASK, str(job_id), queue=TRAINING_QUEUE, priority=priority)
-    )
+def job_dispatch(*, job_id: UUID, kind: str, priority: int) -> None:
+    """Send the job's id to the queue of its kind once the transaction is committed."""
+    send = partial(dispatch, RUN_JOB_TASK, str(job_id), queue=TRAINING_QUEUE, priority=priority)
+    if kind in BACKGROUND_KINDS:
+        limit = background_work[BackgroundKind(kind)].time_limit_s
+        send = partial(dispatch, RUN_BACKGROUND_JOB_TASK, str(job_id), queue=LONG_QUEUE, time_limit_s=limit)
+    transaction.on_commit(send)
 
 
 WAITING_FOR_MACHINE: Final = "waiting for another job on this machine"

@@ -14,10 +14,11 @@ from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Role
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.downloads import OCTET_STREAM, DownloadView, download_type
+from tenants.base.api.inputs import ChoiceField
 from tenants.base.api.object_view import ObjectView
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.transfer.archive.sources import ZIP_TYPE
-from versiontree.transfer.models import Takeout
+from versiontree.transfer.models import Takeout, TakeoutState
 from versiontree.transfer.selectors import takeout_of, takeout_ready, takeouts_of
 from versiontree.transfer.services.takeouts import takeout_path, takeout_record_download, takeout_request
 
@@ -26,8 +27,10 @@ class TakeoutSerializer(serializers.ModelSerializer[Takeout]):
     """A takeout. ``progress`` is the written share, 0 to 1."""
 
     created_by = serializers.CharField(source="created_by.username", default=None, read_only=True)
+    state = ChoiceField(source="takeout_state", choices=TakeoutState.choices, read_only=True)
     progress = serializers.FloatField(read_only=True)
-    size_bytes = serializers.IntegerField(source="written_bytes", read_only=True)
+    size_bytes = serializers.IntegerField(read_only=True)
+    expires_at = serializers.DateTimeField(read_only=True, allow_null=True)
 
     class Meta:
         model = Takeout

@@ -1,133 +1,148 @@
-"""Takeouts: request, start, finish, fail, redispatch and expire them. ``takeout_writer`` writes the files."""
+"""Takeouts: request them, write their files in a worker, record downloads, delete files."""
 
-from datetime import timedelta
+import zipfile
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Final
-from uuid import UUID
+from time import gmtime
+from typing import Any, Final
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
-from django.utils import timezone
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
+from tenants.base import hooks
+from tenants.base.background_jobs import BackgroundKind, Reporter
+from tenants.base.disk import disk_full_errors, free_space_check, sync
 from tenants.base.errors import ErrorCode, HmiError
-from versiontree.transfer.models import ACTIVE_TAKEOUTS, Takeout, TakeoutState
+from tenants.base.hooks import TakeoutPart as Part
+from tenants.usage.selectors import storage_used_bytes
+from versiontree.jobs.models import TERMINAL, JobState
+from versiontree.jobs.services.background import background_job_create
+from versiontree.transfer.models import SIZE, Takeout
+from versiontree.transfer.takeout.tenant_parts import tenant_parts
+from versiontree.transfer.takeout.tree_parts import ARCHIVE, tree_parts
 
-WRITE_TAKEOUT_TASK: Final = "transfer.write_takeout"
-TAKEOUT_RETENTION: Final = timedelta(days=7)
-MAX_ATTEMPTS: Final = 3
-REDISPATCH_AFTER: Final = timedelta(seconds=30)
-"""A takeout that is not finished this long after its last message gets another one."""
+PARTIAL: Final = ".part"
+READ_ME: Final = """All data of the tenant {slug}.
+
+tenant.json        settings and quota
+members.csv        its members
+api_keys.csv       its API keys, without the secrets
+corpora/<id>/      each corpus: corpus.json describes it, corpus.txt has one text a line
+datasets/<id>/     each dataset: dataset.json describes it, train, dev and test are JSON lines
+files/<id>         uploaded files and results of the OpenAI API; files.csv lists them
+domains/, models/  an archive of each ready version, which another installation can import
+versions.jsonl     every version with its config and metrics
+aliases.csv, alias_moves.csv, jobs.csv, fine_tunings.csv, batches.csv, usage.csv, audit.csv
+
+Times are UTC. In CSV files, an apostrophe precedes text that starts like a formula.
+"""
 
 
 @transaction.atomic
 def takeout_request(*, tenant: Tenant, actor: Actor) -> Takeout:
-    """Create a takeout and send it to a worker. Raises ``conflict`` while another one is active."""
-    takeout = Takeout(tenant=tenant, created_by=person(actor), dispatched_at=timezone.now())
+    """Create a takeout, which a worker writes. Raises ``conflict`` while another one is active."""
     try:
         with transaction.atomic():
-            takeout.save(force_insert=True)
+            job = background_job_create(BackgroundKind.TAKEOUT, str(tenant.pk), tenant, person(actor))
     except IntegrityError as error:
         message = "An export of all data is already running. Wait until it has ended."
         raise HmiError(ErrorCode.CONFLICT, message) from error
     audit_record(verb="tenant.export", subject=tenant.slug, tenant=tenant, actor=actor)
-    transaction.on_commit(lambda: _dispatch(takeout.pk))
-    return takeout
+    return Takeout.unscoped.get(pk=job.pk)
 
 
 @transaction.atomic
 def takeout_record_download(*, takeout: Takeout, actor: Actor) -> None:
     """Record the download in the audit log."""
+    tenant = takeout.tenant
+    assert tenant is not None, "a takeout is of a tenant"
     audit_record(
         verb="tenant.fetch",
-        subject=takeout.tenant.slug,
-        tenant=takeout.tenant,
+        subject=tenant.slug,
+        tenant=tenant,
         actor=actor,
-        detail={"size_bytes": takeout.written_bytes},
+        detail={"size_bytes": takeout.size_bytes},
     )
 
 
-def takeouts_redispatch() -> None:
-    """Send another message for each takeout that is not finished. A worker skips one that another writes."""
-    now = timezone.now()
-    due = Takeout.unscoped.filter(state__in=ACTIVE_TAKEOUTS, dispatched_at__lt=now - REDISPATCH_AFTER)
-    for key in list(due.values_list("pk", flat=True)):
-        Takeout.unscoped.filter(pk=key).update(dispatched_at=now)
-        _dispatch(key)
+def takeout_write(tenant_id: str, reporter: Reporter) -> Mapping[str, Any]:
+    """Write the file of the tenant's running takeout, and delete the earlier takeouts. Returns its size.
 
-
-def takeouts_expire() -> int:
-    """Delete expired and old failed takeouts, and files without a row. Returns how many takeouts."""
-    due = Q(expires_at__lte=timezone.now()) | Q(
-        state=TakeoutState.FAILED, finished_at__lte=timezone.now() - TAKEOUT_RETENTION
-    )
-    deleted = _delete(list(Takeout.unscoped.filter(due)))
-    known = {str(key) for key in Takeout.unscoped.values_list("pk", flat=True)}
-    for path in Path(settings.HMI_EXPORT_ROOT).glob("*.zip*"):
-        if path.name.partition(".")[0] not in known:
-            path.unlink(missing_ok=True)
-    return deleted
-
-
-def takeout_start(*, takeout_id: UUID) -> Takeout | None:
-    """Mark a takeout as running and return it. None if it has ended, or fails after its last attempt."""
-    active = Takeout.unscoped.filter(pk=takeout_id, state__in=ACTIVE_TAKEOUTS)
-    if not active.update(state=TakeoutState.RUNNING, attempts=F("attempts") + 1, written_bytes=0):
-        return None
-    takeout = Takeout.unscoped.select_related("tenant").get(pk=takeout_id)
-    if takeout.attempts > MAX_ATTEMPTS:
-        message = f"The export failed {MAX_ATTEMPTS} times. The server log has the details."
-        takeout_fail(takeout=takeout, message=message)
-        return None
-    return takeout
-
-
-def takeout_progress(*, takeout: Takeout, written: int, expected: int) -> bool:
-    """Store how many bytes are written. False if the takeout is not running any more."""
-    running = Takeout.unscoped.filter(pk=takeout.pk, state=TakeoutState.RUNNING)
-    return bool(running.update(written_bytes=written, expected_bytes=expected))
-
-
-def takeout_finish(*, takeout: Takeout, size: int) -> None:
-    """Mark a takeout as ready, and delete the earlier ones of the tenant."""
-    now = timezone.now()
-    running = Takeout.unscoped.filter(pk=takeout.pk, state=TakeoutState.RUNNING)
-    running.update(
-        state=TakeoutState.READY,
-        written_bytes=size,
-        expected_bytes=size,
-        finished_at=now,
-        expires_at=now + TAKEOUT_RETENTION,
-    )
-    earlier = Takeout.objects.for_tenant(takeout.tenant).exclude(pk=takeout.pk)
-    _delete(list(earlier.exclude(state__in=ACTIVE_TAKEOUTS)))
-
-
-def takeout_fail(*, takeout: Takeout, message: str) -> None:
-    """Mark a takeout as failed."""
-    running = Takeout.unscoped.filter(pk=takeout.pk, state__in=ACTIVE_TAKEOUTS)
-    running.update(state=TakeoutState.FAILED, error_message=message, finished_at=timezone.now())
+    Raises ``out_of_disk``, ``ArtifactDamaged`` and what the reporter raises.
+    """
+    takeout = Takeout.unscoped.select_related("tenant").get(subject=tenant_id, state=JobState.RUNNING)
+    assert takeout.tenant is not None, "a takeout is of a tenant"
+    path = takeout_path(takeout)
+    for stale in path.parent.glob(f"{path.name}.*{PARTIAL}"):  # of a process that died
+        stale.unlink(missing_ok=True)
+    # A unique name: an earlier worker that was only slow may still write to its file.
+    partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
+    try:
+        with disk_full_errors():
+            size = _write(takeout.tenant, partial, reporter)
+        partial.rename(path)
+        sync(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+    earlier = Takeout.unscoped.filter(tenant=takeout.tenant, state__in=TERMINAL)
+    for one in earlier:
+        takeout_path(one).unlink(missing_ok=True)
+    earlier.delete()
+    return {SIZE: size}
 
 
 def takeout_path(takeout: Takeout) -> Path:
     """The path of its file, whether or not it exists."""
-    return Path(settings.HMI_EXPORT_ROOT) / f"{takeout.pk}.zip"
+    return _path(takeout.pk)
+
+
+def takeout_files_expire() -> None:
+    """Delete files without a row: their takeouts have expired (``background_jobs_expire``)."""
+    known = {str(key) for key in Takeout.unscoped.values_list("pk", flat=True)}
+    for path in Path(settings.HMI_EXPORT_ROOT).glob("*.zip*"):
+        if path.name.partition(".")[0] not in known:
+            path.unlink(missing_ok=True)
 
 
 def takeout_files_delete(*, tenant: Tenant) -> None:
     """Delete the files of the tenant's takeouts; their rows stay."""
-    for takeout in Takeout.objects.for_tenant(tenant):
-        takeout_path(takeout).unlink(missing_ok=True)
+    for key in Takeout.unscoped.filter(tenant=tenant).values_list("pk", flat=True):
+        _path(key).unlink(missing_ok=True)
 
 
-def _dispatch(takeout_id: UUID) -> None:
-    dispatch(WRITE_TAKEOUT_TASK, str(takeout_id), queue=UPLOADS_QUEUE)
+def _path(takeout_id: UUID) -> Path:
+    return Path(settings.HMI_EXPORT_ROOT) / f"{takeout_id}.zip"
 
 
-def _delete(takeouts: list[Takeout]) -> int:
-    for takeout in takeouts:
-        takeout_path(takeout).unlink(missing_ok=True)
-    return Takeout.unscoped.filter(pk__in=[takeout.pk for takeout in takeouts]).delete()[0]
+def _write(tenant: Tenant, partial: Path, reporter: Reporter) -> int:
+    """Write the file and return its size."""
+    expected = storage_used_bytes(tenant)
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    free_space_check(partial.parent, expected)
+    parts = chain(
+        [Part("README.txt", [READ_ME.format(slug=tenant.slug).encode()])],
+        tenant_parts(tenant),
+        tree_parts(tenant),
+        *hooks.takeout_parts(tenant),
+    )
+    reporter.start_stage(BackgroundKind.TAKEOUT, expected)
+    _zip_write(partial, parts, reporter)
+    sync(partial)
+    return partial.stat().st_size
+
+
+def _zip_write(path: Path, parts: Iterable[Part], reporter: Reporter) -> None:
+    """Write the parts into a zip file, and report the written bytes."""
+    with path.open("wb") as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part in parts:
+            about = zipfile.ZipInfo(part.name, gmtime()[:6])
+            about.external_attr = 0o644 << 16
+            about.compress_type = zipfile.ZIP_STORED if part.name.endswith(ARCHIVE) else zipfile.ZIP_DEFLATED
+            with archive.open(about, "w", force_zip64=True) as stream:
+                for chunk in part.chunks:
+                    stream.write(chunk)
+                    reporter.report(out.tell())

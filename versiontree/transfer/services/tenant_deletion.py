@@ -1,9 +1,10 @@
 """Delete all data of a tenant, in steps that can be repeated."""
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -14,15 +15,14 @@ from tenants.accounts.services.tenant_deletion import (
     tenant_anonymize,
     tenant_deletion_finish,
     tenant_rows_delete,
-    tenants_being_deleted,
 )
 from tenants.base import hooks
-from tenants.base.advisory_lock import advisory_lock
-from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
+from tenants.base.background_jobs import BackgroundKind, Reporter, RunLater
 from tenants.base.errors import HmiError, has_dependents
 from tenants.datasets.services.stored_files import tenant_files_delete
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import ACTIVE, Job
+from versiontree.jobs.services.background import background_job_create
 from versiontree.jobs.services.control import job_cancel
 from versiontree.transfer.archive.conversion_cache import conversions_delete
 from versiontree.transfer.services.takeouts import takeout_files_delete
@@ -31,12 +31,11 @@ from versiontree.tree.models.version import VersionState
 from versiontree.tree.services.garbage_collection import ArtifactName, artifacts_discard, job_folders_delete
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
-DELETE_TENANTS_TASK: Final = "transfer.delete_tenants"
 log = logging.getLogger(__name__)
 
 
 def tenant_deletion_check(tenant: Tenant) -> None:
-    """Start the deletion of a tenant's data in a worker once the transaction is committed.
+    """Create the job that deletes a tenant's data. The job is the platform's, so that it outlives them.
 
     Receiver of ``tenants.base.hooks.tenant_deletion``. Raises ``has_dependents`` if versions of others build
     on the tenant's domains.
@@ -45,34 +44,37 @@ def tenant_deletion_check(tenant: Tenant) -> None:
     if found := list(dependents.select_related("root", "domain__root", "hplm__tenant")):
         message = f"Versions of others build on domains of {tenant.slug}; delete them first"
         raise has_dependents(message, found)
-    transaction.on_commit(lambda: dispatch(DELETE_TENANTS_TASK, queue=UPLOADS_QUEUE))
+    background_job_create(BackgroundKind.TENANT_DELETION, str(tenant.pk), None)
 
 
-def tenants_delete() -> None:
-    """Delete the data of all tenants being deleted. An error with one tenant does not affect the others."""
-    for tenant in tenants_being_deleted():
-        try:
-            tenant_delete_step(tenant=tenant)
-        except Exception:
-            log.exception("Deleting the data of %s failed", tenant.slug)
+def tenant_deletion_run(tenant_id: str, _: Reporter) -> Mapping[str, Any]:
+    """Delete all data of a tenant. Raises ``RunLater`` if some is left, for any reason: it never gives up."""
+    tenant = Tenant.objects.get(pk=tenant_id)
+    try:
+        done = tenant_delete_step(tenant=tenant)
+    except Exception as error:
+        log.exception("Deleting the data of %s failed", tenant.slug)
+        raise RunLater from error
+    if not done:
+        raise RunLater
+    return {}
 
 
 def tenant_delete_step(*, tenant: Tenant) -> bool:
-    """Delete what is left of the tenant. False while its jobs are stopping, or another worker does it."""
-    with advisory_lock(f"deletion of tenant {tenant.pk}") as acquired:
-        if not acquired or not _jobs_ended(tenant):
-            return False
-        _stop_serving(tenant)
-        artifacts = _artifacts_of(tenant)
-        tenant_files_delete(tenant=tenant)
-        takeout_files_delete(tenant=tenant)
-        job_folders_delete(tenant=tenant)
-        conversions_delete(ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)), tenant=tenant)
-        hooks.tenant_erasure(tenant)
-        tenant_anonymize(tenant=tenant)
-        tenant_rows_delete(tenant=tenant)
-        artifacts_discard(artifacts)
-        done = tenant_deletion_finish(tenant=tenant)
+    """Delete what is left of the tenant. False while its jobs are stopping."""
+    if not _jobs_ended(tenant):
+        return False
+    _stop_serving(tenant)
+    artifacts = _artifacts_of(tenant)
+    tenant_files_delete(tenant=tenant)
+    takeout_files_delete(tenant=tenant)
+    job_folders_delete(tenant=tenant)
+    conversions_delete(ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)), tenant=tenant)
+    hooks.tenant_erasure(tenant)
+    tenant_anonymize(tenant=tenant)
+    tenant_rows_delete(tenant=tenant)
+    artifacts_discard(artifacts)
+    done = tenant_deletion_finish(tenant=tenant)
     log.info("The data of %s is %s", tenant.slug, "deleted" if done else "not all deleted yet")
     return done
 

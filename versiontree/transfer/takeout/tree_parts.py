@@ -28,7 +28,7 @@ def tree_parts(tenant: Tenant) -> Iterator[Part]:
     yield table_part("aliases.csv", aliases, _ALIASES)
     moves = AliasMove.objects.for_tenant(tenant).order_by("pk")
     yield table_part("alias_moves.csv", moves, _MOVES)
-    yield table_part("jobs.csv", Job.objects.for_tenant(tenant).order_by("created_at", "pk"), _JOBS)
+    yield table_part("jobs.csv", Job.shown.filter(tenant=tenant).order_by("created_at", "pk"), _JOBS)
     tunings = FineTuning.objects.for_tenant(tenant).order_by("created_at", "pk")
     yield table_part("fine_tunings.csv", tunings, _FINE_TUNINGS)
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))

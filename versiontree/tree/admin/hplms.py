@@ -167,7 +167,7 @@ class AliasMoveAdmin(ReadOnlyAdmin):
 class FineTuningAdmin(ReadOnlyAdmin):
     """Fine-tuning jobs of the OpenAI API, with their errors."""
 
-    list_display = ("name", "model", "tenant", "state", "attempts", "created_at", "finished_at")
+    list_display = ("name", "model", "tenant", "state", "created_at", "finished_at")
     list_filter = ("state", ("tenant", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("tenant",)

@@ -191,13 +191,11 @@ class FineTuning(models.Model):
     state = models.CharField(
         max_length=10, choices=FineTuningState.choices, default=FineTuningState.VALIDATING
     )
-    attempts = models.PositiveIntegerField(default=0)
     version = models.ForeignKey(
         "tree.Version", on_delete=models.CASCADE, null=True, related_name="fine_tunings"
     )
     error = models.JSONField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
-    dispatched_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     results_deleted_at = models.DateTimeField(null=True)
 
@@ -223,12 +221,7 @@ class FineTuning(models.Model):
                 violation_error_message="A fine-tuning has either a parent or a model.",
             ),
         ]
-        indexes = [
-            models.Index(fields=["tenant", "-created_at"], name="fine_tuning_tenant_newest"),
-            models.Index(
-                fields=["dispatched_at"], condition=Q(state="validating"), name="fine_tuning_validating"
-            ),
-        ]
+        indexes = [models.Index(fields=["tenant", "-created_at"], name="fine_tuning_tenant_newest")]
 
     def __str__(self) -> str:
         return f"{self.model} as {self.name}"

@@ -7,7 +7,7 @@ from django.core.cache import cache
 from django.db.models import QuerySet
 
 from tenants.accounts.models import Tenant
-from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
+from tenants.base.dispatch import LONG_QUEUE, dispatch
 from tenants.datasets.models import Corpus, Dataset
 from versiontree.tree.models import Coverage, RootKind, Version
 from versiontree.tree.models.version import VersionKind
@@ -42,7 +42,7 @@ def coverage_request(upload: Corpus | Dataset) -> None:
     """Have a worker measure the missing coverages, at most one message in ``REQUEST_INTERVAL_S``."""
     kind = upload._meta.model_name
     if cache.add(f"coverage:{kind}:{upload.pk}", True, REQUEST_INTERVAL_S):
-        dispatch(MEASURE_COVERAGE_TASK, str(kind), upload.pk, queue=UPLOADS_QUEUE)
+        dispatch(MEASURE_COVERAGE_TASK, str(kind), upload.pk, queue=LONG_QUEUE)
 
 
 def coverage_record(

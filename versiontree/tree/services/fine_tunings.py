@@ -5,20 +5,18 @@ The worker makes a dataset of the files and then a version. Its errors are store
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings as django_settings
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.advisory_lock import advisory_lock
-from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
+from tenants.base.background_jobs import BackgroundKind, Reporter
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.conversations import (
     convert_conversations,
@@ -37,6 +35,7 @@ from tenants.datasets.services.files import stored_file
 from tenants.datasets.storage import StoredFile, digest_file, upload_store, verify_file
 from tenants.usage.services.quotas import quota_lock
 from versiontree.jobs.models import ACTIVE, JobKind
+from versiontree.jobs.services.background import background_job_create
 from versiontree.jobs.services.control import job_cancel
 from versiontree.names import require_slug
 from versiontree.tree.models import FineTuning, FineTuningState, Hplm, RootKind, Version
@@ -52,11 +51,7 @@ from versiontree.tree.services.quota_reservations import (
 from versiontree.tree.services.versions import parent_check
 from versiontree.tree.training_settings import settings_check
 
-START_FINE_TUNING_TASK: Final = "tree.start_fine_tuning"
-MAX_ATTEMPTS: Final = 3
 RETRY_AFTER_S: Final = 10
-REDISPATCH_AFTER_S: Final = 30.0
-"""A fine-tuning that was not started this long after its last message gets another one."""
 
 
 def fine_tuning_create(
@@ -93,7 +88,6 @@ def fine_tuning_create(
         options=dict(options or {}),
         settings=settings_check(JobKind.FINE_TUNE, settings, base_root_kind(base)),
         request_fields=dict(request_fields or {}),
-        dispatched_at=timezone.now(),
         **files,
     )
     with transaction.atomic():
@@ -109,33 +103,27 @@ def fine_tuning_create(
             quota_reserve_hplm(tenant=tenant, name=row.name, param="suffix")
         row.save(force_insert=True)
         _record("fine_tuning.create", row, actor)
-        transaction.on_commit(lambda: _dispatch(row.pk))
+        background_job_create(BackgroundKind.FINE_TUNING_START, str(row.pk), tenant, row.created_by)
     return row
 
 
-def fine_tuning_start(*, fine_tuning_id: UUID) -> None:
-    """Make a dataset of the files, and create the version. A no-op if another worker does it, or it ended."""
-    with advisory_lock(f"fine-tuning {fine_tuning_id}") as acquired:
-        validating = FineTuning.unscoped.filter(pk=fine_tuning_id, state=FineTuningState.VALIDATING)
-        if not acquired or not validating.update(attempts=F("attempts") + 1):
-            return
-        row = FineTuning.unscoped.select_related("tenant", "created_by", "api_key", "parent", "hplm").get(
-            pk=fine_tuning_id
-        )
+def fine_tuning_start(fine_tuning_id: str, _: Reporter) -> Mapping[str, Any]:
+    """Make a dataset of the files, and create the version. A no-op if the fine-tuning was cancelled.
+
+    If the files are invalid, the fine-tuning fails, not the background job that calls this.
+    """
+    if (row := _validating(fine_tuning_id)) is not None:
         try:
-            if row.attempts > MAX_ATTEMPTS:
-                raise HmiError(
-                    ErrorCode.INTERNAL,
-                    f"Validating these files failed {MAX_ATTEMPTS} times. The server log has the details.",
-                )
             _start(row)
         except HmiError as error:
-            validating.update(
-                state=FineTuningState.FAILED,
-                error=postgres_safe(error.to_json()["error"]),
-                finished_at=timezone.now(),
-            )
-            _delete_dataset(row, row.created_by or row.api_key)
+            _fail(row, error)
+    return {}
+
+
+def fine_tuning_crashed(fine_tuning_id: str, code: str, message: str) -> None:
+    """End the fine-tuning whose background job failed: workers were lost, or there was an internal error."""
+    if (row := _validating(fine_tuning_id)) is not None:
+        _fail(row, HmiError(ErrorCode(code), message))
 
 
 def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
@@ -166,14 +154,20 @@ def fine_tuning_delete_results(*, fine_tuning: FineTuning, actor: Actor) -> None
         _record("fine_tuning.delete_results", fine_tuning, actor)
 
 
-def fine_tunings_redispatch() -> None:
-    """Send another message for each fine-tuning that was not started in time."""
-    now = timezone.now()
-    due = Q(dispatched_at__lt=now - timedelta(seconds=REDISPATCH_AFTER_S))
-    validating = FineTuning.unscoped.filter(due, state=FineTuningState.VALIDATING)
-    for key in list(validating.values_list("pk", flat=True)):
-        FineTuning.unscoped.filter(pk=key).update(dispatched_at=now)
-        _dispatch(key)
+def _validating(fine_tuning_id: str) -> FineTuning | None:
+    """The fine-tuning if its files are still to be validated."""
+    rows = FineTuning.unscoped.select_related("tenant", "created_by", "api_key", "parent", "hplm")
+    return rows.filter(pk=fine_tuning_id, state=FineTuningState.VALIDATING).first()
+
+
+def _fail(row: FineTuning, error: HmiError) -> None:
+    """End the fine-tuning with this error, and delete its dataset."""
+    FineTuning.unscoped.filter(pk=row.pk, state=FineTuningState.VALIDATING).update(
+        state=FineTuningState.FAILED,
+        error=postgres_safe(error.to_json()["error"]),
+        finished_at=timezone.now(),
+    )
+    _delete_dataset(row, row.created_by or row.api_key)
 
 
 def _start(row: FineTuning) -> None:
@@ -320,10 +314,6 @@ def _require_rows(file: File, param: str) -> None:
 
 def _record(verb: str, row: FineTuning, actor: Actor) -> None:
     audit_record(verb=verb, subject=row.name, tenant=row.tenant, actor=actor, detail={"model": row.model})
-
-
-def _dispatch(fine_tuning_id: UUID) -> None:
-    dispatch(START_FINE_TUNING_TASK, str(fine_tuning_id), queue=UPLOADS_QUEUE)
 
 
 def fine_tunings_of_file(file: File) -> Iterable[FineTuning]:

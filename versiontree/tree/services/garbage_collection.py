@@ -98,7 +98,7 @@ def artifacts_needed(*, grace_s: float) -> set[int]:
     """
     since = timezone.now() - timedelta(seconds=grace_s)
     versions = {version.pk: version for version in Version.unscoped.select_related("hplm").defer("metrics")}
-    busy = set(Job.unscoped.filter(state__in=ACTIVE).values_list("version_id", flat=True))
+    busy = set(Job.shown.filter(state__in=ACTIVE).values_list("version_id", flat=True))
     links: dict[int, list[tuple[str, int]]] = {}
     for version_id, role, artifact in VersionArtifact.unscoped.values_list("version", "role", "artifact"):
         links.setdefault(version_id, []).append((role, artifact))

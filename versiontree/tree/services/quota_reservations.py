@@ -68,7 +68,7 @@ def hplm_name_check(
 
 def jobs_in_use(tenant: Tenant, reserved_by: FineTuning | None = None) -> int:
     """How many active jobs count against the tenant's quota."""
-    active = Job.objects.for_tenant(tenant).filter(state__in=ACTIVE).count()
+    active = Job.shown.filter(tenant=tenant, state__in=ACTIVE).count()
     return active + JOBS_PER_HPLM_VERSION * _pending(tenant, reserved_by).count()
 
 

@@ -107,10 +107,13 @@ def version_retry(*, version: Version, actor: Actor) -> Job:
 class VersionJobs(JobOwner):
     """The callbacks of jobs on their version (``versiontree.jobs.hooks``)."""
 
-    def lock(self, *, version_id: int) -> None:
-        version_lock(version_id=version_id)
+    def lock(self, *, version_id: int | None) -> None:
+        if version_id is not None:
+            version_lock(version_id=version_id)
 
-    def lock_to_finish(self, *, version_id: int) -> None:
+    def lock_to_finish(self, *, version_id: int | None) -> None:
+        if version_id is None:
+            return
         hplm = Hplm.unscoped.filter(versions=version_id).first()
         if hplm is not None:  # the last job may move its default alias
             hplm_lock(hplm=hplm)

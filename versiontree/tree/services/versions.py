@@ -153,7 +153,7 @@ def job_create(*, version: Version, plan: JobPlan, after: Job | None, actor: Act
     )
     JobEvent.unscoped.create(job=job, kind=job.state)
     if first:
-        job_dispatch(job_id=job.pk, priority=job.priority)
+        job_dispatch(job_id=job.pk, kind=job.kind, priority=job.priority)
     return job
 
 

@@ -19,11 +19,11 @@ WEBHOOK_EVENTS: Final[Mapping[JobState, EventKind]] = {
 
 
 def job_notify(*, job_id: UUID | str, state: JobState) -> None:
-    """Notify webhooks of a job's new state. Jobs of the platform have no webhooks."""
+    """Notify webhooks of a job's new state. Jobs of the platform and background jobs have no webhooks."""
     kind = WEBHOOK_EVENTS.get(state)
     if kind is None:
         return
-    tenant_id = Job.unscoped.values_list("tenant_id", flat=True).get(pk=job_id)
+    tenant_id = Job.shown.values_list("tenant_id", flat=True).filter(pk=job_id).first()
     endpoints = subscribed_endpoints(tenant_id, kind) if tenant_id is not None else []
     if not endpoints:
         return

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
@@ -10,6 +11,7 @@ from django.utils import timezone
 from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.usage.models import Quota
+from tests.background import lose_the_last_worker
 from tests.integration.inference.openai.conftest import Caller
 from tests.integration.inference.openai.tuning import asked, begin, now, version_of
 from tests.integration.tenants.content import stream
@@ -43,8 +45,7 @@ def mood(client: Caller, root: Version, dev: str) -> dict[str, Any]:
 
 @pytest.fixture
 def begun(mood: dict[str, Any]) -> Version:
-    """What it makes; the message that it may begin came twice."""
-    begin(mood)
+    """What it makes."""
     begin(mood)
     return version_of(mood)
 
@@ -311,7 +312,7 @@ def test_what_is_asked_wrongly_is_refused_at_once(
     assert not FineTuning.unscoped.exists()
 
 
-def test_a_worker_that_died_over_the_files_is_followed_by_another_but_not_for_ever(
+def test_fine_tuning_fails_when_the_last_worker_of_its_background_job_is_lost(
     client: Caller, root: Version, acme: TenantFixture
 ) -> None:
     def left_behind(job: dict[str, Any]) -> Dataset:
@@ -329,10 +330,9 @@ def test_a_worker_that_died_over_the_files_is_followed_by_another_but_not_for_ev
     begin(job)
     assert version_of(job).dataset == stored
     other = asked(client)
-    FineTuning.unscoped.filter(pk=other["id"].removeprefix("ftjob-")).update(attempts=3)
     of_no_use = [left_behind(other)]
-    begin(other)
-    assert now(client, other)["error"]["code"] == "internal"
+    lose_the_last_worker(UUID(other["id"].removeprefix("ftjob-")))
+    assert now(client, other)["error"]["code"] == "job_crashed"
     cancelled = asked(client)
     of_no_use.append(left_behind(cancelled))
     client.asks(f"fine_tuning/jobs/{cancelled['id']}/cancel")

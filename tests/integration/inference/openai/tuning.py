@@ -1,16 +1,17 @@
 """Asking for fine-tuning jobs, and doing the work of the one who begins them."""
 
 from typing import Any
+from uuid import UUID
 
+from tests.background import run_background_of
 from tests.integration.inference.openai.conftest import Caller
 from tests.unit.tenants.files import jsonl, texts
 from versiontree.tree.models import FineTuning, Version
-from versiontree.tree.services.fine_tunings import fine_tuning_start
 
 
 def begin(job: dict[str, Any]) -> None:
-    """What the worker does."""
-    fine_tuning_start(fine_tuning_id=FineTuning.unscoped.get(pk=job["id"].removeprefix("ftjob-")).pk)
+    """Run the background job that validates the files and creates the version."""
+    run_background_of(UUID(job["id"].removeprefix("ftjob-")))
 
 
 def asked(client: Caller, rows: str | None = None, **body: Any) -> dict[str, Any]:

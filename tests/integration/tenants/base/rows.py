@@ -18,7 +18,6 @@ from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
 from tests.e2e.world import World
 from versiontree.jobs.models import Job, JobShard
-from versiontree.transfer.models import Takeout
 from versiontree.tree.models import Coverage, Domain, Evaluation, FineTuning, VersionArtifact
 
 SHA = "a" * 64
@@ -57,7 +56,6 @@ def fill(world: World) -> None:
     FineTuning.unscoped.create(**mine, model="minilm", parent=world.root, name="mine", training_file=uuid4())
     Batch.unscoped.create(**mine, filename="b", expires_at=soon)
     UploadCheck.unscoped.create(**mine, kind=CheckKind.CORPUS, store=False, size_bytes=1)
-    Takeout.unscoped.create(**mine)
     IdempotentResponse.unscoped.create(
         tenant=tenant, key_digest=SHA, fingerprint=SHA, status=201, encrypted_response=""
     )

@@ -1,0 +1,55 @@
+"""Runs background jobs in the test's own process and transaction."""
+
+from datetime import timedelta
+from typing import Any, Self
+from uuid import UUID
+
+from django.db.models import F
+from django.utils import timezone
+
+from versiontree.jobs.models import Job, JobState
+from versiontree.jobs.services.lease_recovery import leases_recover
+from versiontree.jobs.services.lifecycle import job_claim
+from workers.runner import run_background_job
+
+
+class FixedLease:
+    """A lease without the thread that renews it: that would not see rows of the test's transaction."""
+
+    lost = False
+    cancel_requested = False
+
+    def __init__(self, **_: Any) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def update(self, *_: object) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+def run_background(job_id: UUID) -> None:
+    """Run a background job as a worker that got its message."""
+    run_background_job(job_id, lease_type=FixedLease)  # type: ignore[arg-type]
+
+
+def run_background_of(subject: object) -> None:
+    """Run the queued background job of a row, by the row's id."""
+    run_background(background_job_of(subject).pk)
+
+
+def lose_the_last_worker(subject: object) -> None:
+    """The worker of the last attempt of a row's background job claims the job and dies."""
+    job = background_job_of(subject)
+    job_claim(job_id=job.pk, worker="lost", lease_s=30)
+    expired = timezone.now() - timedelta(seconds=1)
+    Job.unscoped.filter(pk=job.pk).update(lease_expires_at=expired, attempt=F("max_attempts"))
+    leases_recover()
+
+
+def background_job_of(subject: object) -> Job:
+    """The queued background job of a row."""
+    return Job.unscoped.get(subject=str(subject), version=None, state=JobState.QUEUED)

@@ -1,0 +1,42 @@
+"""Create and expire background jobs: those without a version (``tenants.base.background_jobs``)."""
+
+from datetime import timedelta
+from typing import Final
+
+from django.db import transaction
+from django.utils import timezone
+
+from tenants.accounts.models import Tenant, User
+from tenants.base.background_jobs import BackgroundKind, background_work
+from versiontree.jobs.models import TERMINAL, Job, JobEvent, JobState
+from versiontree.jobs.services.transitions import job_dispatch
+
+RETENTION: Final = timedelta(days=7)
+"""How long an ended background job is kept."""
+
+
+@transaction.atomic
+def background_job_create(
+    kind: BackgroundKind, subject: str, tenant: Tenant | None, created_by: User | None = None
+) -> Job:
+    """Create a job that a worker runs at once. ``IntegrityError`` if one for the subject is active."""
+    now = timezone.now()
+    job = Job.unscoped.create(
+        kind=kind,
+        subject=subject,
+        tenant=tenant,
+        created_by=created_by,
+        state=JobState.QUEUED,
+        queued_at=now,
+        dispatched_at=now,
+        max_attempts=background_work[kind].max_attempts,
+    )
+    JobEvent.unscoped.create(job=job, kind=JobState.QUEUED)
+    job_dispatch(job_id=job.pk, kind=kind, priority=job.priority)
+    return job
+
+
+def background_jobs_expire() -> int:
+    """Delete background jobs that ended more than ``RETENTION`` ago. Returns how many rows."""
+    ended = Job.unscoped.filter(version__isnull=True, state__in=TERMINAL)
+    return ended.filter(finished_at__lte=timezone.now() - RETENTION).delete()[0]
