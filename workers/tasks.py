@@ -16,8 +16,8 @@ from versiontree.jobs.services.transitions import RUN_JOB_TASK
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
 from versiontree.tree.serving_manifest import manifest_publish
 from workers import runner
+from workers.job_process import run_job_in_child
 from workers.jobs.grow import counts_tidy
-from workers.out_of_memory import run_job_in_child
 
 log = logging.getLogger(__name__)
 

@@ -53,7 +53,7 @@ def _time_left(job: Job, estimate: tuple[EstimateRange, int] | None) -> TimeUnti
     """A running job's ETA, or before its first progress the rest of its estimate. For other jobs the
     estimate, after the queue wait.
 
-    A job with progress but no ETA tells nothing: its time left has not settled, see `workers.time_left`.
+    A job with progress but no ETA tells nothing: its time left has not settled, see `workers.lease`.
     """
     if job.eta_seconds is not None and _runs(job):
         return TimeUntilReady(EstimateRange.exactly(job.eta_seconds), rough=False)
