@@ -18,11 +18,9 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from inference.engine.allocator import keep_freed_memory
 from inference.engine.compute_threads import lower_priority, with_parallel_batches
 from inference.engine.pipeline import Pipeline
 from inference.errors import DeviceUnavailableError, HplmError
-from inference.garbage_collector import freeze_loaded_objects
 from inference.generation.counts import GenerationCounts
 from inference.hplm.devices import pick_device, pick_dtype, unused_gpu
 from inference.hplm.int8_scales import check_int8_support
@@ -140,7 +138,6 @@ class Worker:
             self._decoders.refresh()  # first: rows of tables take what weights leave
             self._catalogue.refresh()
             self._catalogue.warm_up()
-            freeze_loaded_objects()
             self._announce(heart, stop)
             generating = threading.Thread(target=self._generate, args=(stop,), name="generation")
             generating.start()
@@ -355,7 +352,6 @@ def main() -> int:
     stop = threading.Event()
     try:
         dictConfig(log_config_from(os.environ))
-        keep_freed_memory()
         settings = WorkerSettings.from_env()
         show_one_gpu(settings.device)
         worker = Worker(settings, ExporterSettings.from_env())
