@@ -20,7 +20,6 @@ from hmi_site.warm_up import warm_up
 from inference.api.admission import close_gateway
 from inference.api.level_checks import close_level_checks
 from inference.api.submitter import close_submitter
-from inference.garbage_collector import freeze_loaded_objects
 from tenants.base.background_tasks import background_tasks
 from tenants.usage.services.usage import usage_flush
 
@@ -58,5 +57,4 @@ application = Direct(
 )
 resolve("/")  # imports all views, so that the first request need not
 warm_up()
-freeze_loaded_objects()
 mark_ready()

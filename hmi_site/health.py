@@ -66,11 +66,6 @@ def oip_ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
     return JsonResponse({"ready": good}, status=200 if good else 503)
 
 
-def ready_workers() -> list[WorkerStatus]:
-    """The inference workers that are ready. Raises redis.RedisError."""
-    return [worker for worker in _workers() if worker.state == "ready"]
-
-
 def started_workers() -> list[WorkerStatus]:
     """The inference workers that are ready, or that could load none of their roots and try again. Raises
     redis.RedisError."""
@@ -148,7 +143,7 @@ def _workers() -> list[WorkerStatus]:
 
 
 def _worker() -> bool:
-    return bool(ready_workers())
+    return any(worker.state == "ready" for worker in _workers())
 
 
 _NEEDED: Final[Mapping[str, Callable[[], bool]]] = {

@@ -78,13 +78,6 @@ def broker_url(redis_url: str) -> str:
     return f"redis+socket://{parts.path}?virtual_host={database}"
 
 
-def socket_folders(database_host: str, redis_url: str) -> list[Path]:
-    """The folders of the Unix sockets of both servers. libpq accepts several comma-separated hosts."""
-    hosts = [Path(host) for host in database_host.split(",") if host.startswith("/")]
-    redis = urlsplit(redis_url)
-    return [*hosts, *([Path(redis.path).parent] if redis.scheme == "unix" else [])]
-
-
 PORTS = {"smtp": 587, "smtps": 465}
 
 

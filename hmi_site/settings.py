@@ -71,7 +71,6 @@ HMI_IMPORT_MAX_BYTES = 16 * 1024**3
 # The commands that check imported artifacts, in a sandboxed process: web processes load no models.
 HMI_ARTIFACT_CHECK = (sys.executable, "-m", "inference.artifact_check")
 HMI_ARTIFACT_CHECK_NICENESS = 10
-HMI_SANDBOX = (sys.executable, "-S", "-m", "hmi_site.embedded.sandbox")
 HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
 # Webhooks: allowed private networks, plain http, and additional CA certificates.
 HMI_WEBHOOK_NETWORKS = env.networks("HMI_WEBHOOK_NETWORKS")
@@ -235,11 +234,6 @@ REDIS_URL = (
     if HMI_EMBEDDED_REDIS
     else server_urls.checked_redis_url(env.text("REDIS_URL"))
 )
-# Folders that the sandbox hides: data, the secret key and sockets.
-HMI_HIDDEN_FOLDERS = [
-    *(HMI_HOME, HMI_ARTIFACT_ROOT, HMI_UPLOAD_ROOT, HMI_EXPORT_ROOT, HMI_RUNTIME_DIR),
-    *server_urls.socket_folders(DATABASES["default"]["HOST"], REDIS_URL),
-]
 CACHES = {
     # Counters of rate limits, which may be lost.
     "default": {

@@ -18,12 +18,9 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from inference.engine.allocator import keep_freed_memory
 from inference.engine.compute_threads import lower_priority, with_parallel_batches
 from inference.engine.pipeline import Pipeline
 from inference.errors import DeviceUnavailableError, HplmError
-from inference.fatal_errors import end_process, end_process_with_any_thread
-from inference.garbage_collector import freeze_loaded_objects
 from inference.generation.counts import GenerationCounts
 from inference.hplm.devices import pick_device, pick_dtype, unused_gpu
 from inference.hplm.int8_scales import check_int8_support
@@ -37,14 +34,13 @@ from inference.queueing.heartbeat import Heartbeat, beat_s
 from inference.queueing.status import DecoderStatus, State, WorkerStatus, expect_no_worker
 from inference.serving.catalogue import POOL_SHARE, Catalogue
 from inference.serving.decoders import DecoderCatalogue
-from inference.serving.device_ledger import ledger_of
+from inference.serving.device_ledger import host_bytes, ledger_of, machine_bytes, used_and_total_bytes
 from inference.serving.engine_loop import EngineLoop
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import Exporter, ExporterSettings
 from inference.serving.generation_loop import GenerationLoop
-from inference.serving.memory import device_bytes, host_bytes, machine_bytes
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
-from inference.serving.watchdog import Watchdog
+from inference.serving.watchdog import Watchdog, end_process, end_process_with_any_thread
 from inference.visible_gpus import show_one_gpu
 
 log = logging.getLogger("inference.worker")
@@ -138,7 +134,6 @@ class Worker:
             self._decoders.refresh()  # first: rows of tables take what weights leave
             self._catalogue.refresh()
             self._catalogue.warm_up()
-            freeze_loaded_objects()
             self._announce(heart, stop)
             generating = threading.Thread(target=self._generate, args=(stop,), name="generation")
             generating.start()
@@ -275,7 +270,7 @@ class Worker:
 
     def _status(self) -> bytes:
         catalogue, counters = self._catalogue, self._catalogue.counters
-        device_used, device_total = device_bytes(catalogue.device)
+        device_used, device_total = used_and_total_bytes(catalogue.device)
         named: list[ServedRoot | ServedDecoder] = [
             *catalogue.manifest.roots.values(),
             *self._decoders.manifest.decoders.values(),
@@ -353,7 +348,6 @@ def main() -> int:
     stop = threading.Event()
     try:
         dictConfig(log_config_from(os.environ))
-        keep_freed_memory()
         settings = WorkerSettings.from_env()
         show_one_gpu(settings.device)
         worker = Worker(settings, ExporterSettings.from_env())

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from inference.device_errors import LIBRARY_ERRORS, is_out_of_memory
 from inference.errors import HplmError
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.secrets import mask_secrets
 from workers.training import disk
-from workers.training.memory_errors import LIBRARY_ERRORS, is_out_of_memory
 
 MAX_FRAMES = 20
 MAX_CHARACTERS = 8_000

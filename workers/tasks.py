@@ -16,7 +16,7 @@ from versiontree.jobs.services.transitions import RUN_BACKGROUND_JOB_TASK, RUN_J
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
 from versiontree.tree.serving_manifest import manifest_publish
 from workers import runner
-from workers.out_of_memory import run_job_in_child
+from workers.job_process import run_job_in_child
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,6 @@ from benchmarks.frontier.measurements import LOSSES, TENANTS, Measurements
 from benchmarks.frontier.path_flips import FORMATS, TEXTS
 from benchmarks.frontier.plot import frontier_svg
 from benchmarks.frontier.serving_cost import Effort
-from inference.engine.allocator import keep_freed_memory
 from inference.errors import HplmError
 from inference.hplm.devices import pick_dtype
 
@@ -38,7 +37,6 @@ QUICK_FLIPS = 64
 def main(argv: Sequence[str] | None = None) -> int:
     """Train and measure what is missing, and print the tables."""
     options = _options(argv)
-    keep_freed_memory()
     if options.threads:
         torch.set_num_threads(options.threads)
     console = Console()

@@ -20,8 +20,7 @@ from workers.training.cascade.calibration import (
     reliability,
     reliability_of,
 )
-from workers.training.cascade.operations import count_operations
-from workers.training.cascade.outputs import OutputsByLevel, read_both_levels
+from workers.training.cascade.outputs import OutputsByLevel, count_operations, read_both_levels
 from workers.training.cascade.selection import fit_profile
 from workers.training.cascade.simulation import Mask, Simulation, escalated_by, metric_at, metric_of
 from workers.training.datasets import read_examples

@@ -33,12 +33,10 @@ from benchmarks.serving.world import DEFAULT_PET, PETS
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher.children import usable_cpus
 from hmi_site.server_urls import embedded_redis_url
-from inference.engine.allocator import keep_freed_memory
 from inference.engine.batcher import BatchLimits
 from inference.engine.compute_threads import with_parallel_batches
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
-from inference.garbage_collector import freeze_loaded_objects
 from inference.hplm.devices import pick_dtype
 from inference.hplm.hplm import Hplm
 from inference.manifest import ManifestWatcher
@@ -258,14 +256,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--threads", type=int, default=usable_cpus(), help="of PyTorch (default: all cores, as the product)"
     )
     options = parser.parse_args(argv)
-    keep_freed_memory()  # as the worker does
     torch.set_num_threads(options.threads)
     repeats, seconds = (2, 4.0) if options.quick else (6, 10.0)
     texts = RealTexts.collect().learn_tokenizer(VOCAB)
     lengths = [length for length in texts.lengths(texts.asked) if length <= LONGEST - SPECIALS]
     with tempfile.TemporaryDirectory() as name, queue(Path(name)) as url:
         desk = Desk(url, build(Path(name) / "artifacts"))
-        freeze_loaded_objects()
         report = measure(desk, lengths, load=options.load, seconds=seconds, repeats=repeats)
     console = Console()
     console.out(harness.markdown_table(report.rows), highlight=False)

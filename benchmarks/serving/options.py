@@ -11,7 +11,6 @@ import torch
 from benchmarks import harness
 from benchmarks.serving.token_sources import Phrases, RealRows
 from benchmarks.serving.world import DEFAULT_PET, DEMO, ENCODERS, PAPER_PET, PETS, World
-from inference.engine.allocator import keep_freed_memory
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.visible_gpus import driver_version
 
@@ -85,8 +84,7 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argpar
 
 
 def machine(options: argparse.Namespace) -> Machine:
-    """The device and number format that the options name, and memory handled as the inference worker does."""
-    keep_freed_memory()
+    """The device and number format that the options name."""
     if options.threads:
         torch.set_num_threads(options.threads)
     device = pick_device(options.device)

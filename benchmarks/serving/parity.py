@@ -19,7 +19,7 @@ from benchmarks.serving.world import World
 from inference.engine.pipeline import Pipeline
 from inference.engine.rows import Answered
 from inference.hplm.hplm import Hplm
-from inference.hplm.reference import reference_outputs
+from tests.reference_hplm import reference_outputs
 
 MODELS: Final = 16
 POOL_BYTES: Final = 1 << 30

@@ -1,8 +1,9 @@
 """The decoder: embeddings, pre-norm transformer blocks and the language model head, for all families."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor
@@ -12,9 +13,24 @@ from inference.decoder.activations import ACTIVATIONS
 from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.lora_layout import ADAPTERS
 from inference.decoder.rotary import Rotation, rotate
-from inference.decoder.row_products import linear
 from inference.errors import HplmError
+from inference.hplm import bucketed_linear
 from inference.hplm.artifact_files import read_weights, write_weights
+
+ROW_MULTIPLE: Final = 4
+"""On a CPU the number of rows of a product is a multiple of this, so that rows do not depend on each other.
+
+Matrix libraries choose a kernel by the number of rows that a thread gets, and kernels for fewer than four
+rows add up in another order. In float32 the rows of a product have the same bits in any batch if their
+number is a multiple of four, and the width of the inputs a multiple of 16, as it is in usual models.
+"""
+CPU_INFO: Final = Path("/proc/cpuinfo")
+
+# On Intel's processors MKL has such kernels for up to twelve rows. Its strict mode of reproducible results
+# adds up in one order for any number; from 16 rows on that takes no longer. MKL reads it at the first product
+# of a process. On AMD's processors the multiple of four is enough.
+if CPU_INFO.is_file() and "GenuineIntel" in CPU_INFO.read_text(encoding="utf-8"):
+    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 
 class Attention(Protocol):
@@ -223,3 +239,12 @@ def check_weights(
             raise HplmError(code, f"{name} has the shape {found}, not {list(shape)}")
         if not weights[name].is_floating_point():
             raise HplmError(code, f"{name} is stored as {weights[name].dtype}")
+
+
+def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Outputs [T, out] of inputs [T, in], weight [out, in] and bias [out], as `functional.linear`."""
+    rows = len(inputs)
+    missing = -rows % ROW_MULTIPLE
+    if missing == 0 or inputs.device.type != "cpu":
+        return bucketed_linear.linear(inputs, weight, bias)
+    return bucketed_linear.linear(functional.pad(inputs, (0, 0, 0, missing)), weight, bias)[:rows]

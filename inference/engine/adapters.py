@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import torch
 
+from inference.device_errors import raise_if_device_lost
 from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import Lease, PetPool
 from inference.engine.pipeline import LayerFeed, Pipeline
 from inference.engine.rows import ModelIdentity, Row
 from inference.errors import HplmError
-from inference.hplm.device_errors import raise_if_device_lost
 from inference.hplm.heads import Head
 from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import UpperShape

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from inference.device_errors import raise_if_device_lost
 from inference.engine.adapters import AdapterLoader, Adapters, Leases
 from inference.engine.batch_timing import LayerCallback, NextBatchTiming
 from inference.engine.batcher import StepCosts
@@ -34,7 +35,6 @@ from inference.engine.retrieval import LowerLayersSource, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.errors import HplmError
 from inference.hplm.attention import QueryKey
-from inference.hplm.device_errors import raise_if_device_lost
 from inference.hplm.heads import head_outputs, mean_state, read_back
 from inference.hplm.lower_states import finish_lower_states
 from inference.hplm.pets import UpperShape

@@ -12,13 +12,13 @@ from inference.decoder.decoder import Decoder
 from inference.decoder.lora import DecoderLora
 from inference.decoder.lora_deltas import LoraDeltas
 from inference.decoder.sgmv.stacks import LoraStacks
+from inference.device_errors import raise_if_device_lost
 from inference.engine.rows import ModelIdentity
 from inference.generation.kv_cache import KvCache
 from inference.generation.paged_attention import PagedAttention
 from inference.generation.requests import GenerationError
 from inference.generation.sampler import Choice, sample
 from inference.generation.step import Chunk, Outcome, SampledToken, SequenceFailed, Step
-from inference.hplm.device_errors import raise_if_device_lost
 from inference.hplm.upload import Upload
 
 NOT_FINITE = GenerationError("inference_failed", "the model gave numbers that are not finite")

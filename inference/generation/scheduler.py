@@ -4,6 +4,7 @@ import logging
 from bisect import insort
 from collections import Counter
 
+from inference.device_errors import raise_if_device_lost
 from inference.engine.fairness import FairShares
 from inference.generation.block_manager import BlockManager, IntegrityError
 from inference.generation.counts import GenerationCounts
@@ -12,7 +13,6 @@ from inference.generation.requests import GenerationError
 from inference.generation.sequence import Sequence
 from inference.generation.step import AdapterPool, AdapterState, Chunk, Step
 from inference.generation.waiting_queue import WaitingQueue
-from inference.hplm.device_errors import raise_if_device_lost
 
 log = logging.getLogger(__name__)
 

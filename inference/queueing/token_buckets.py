@@ -8,40 +8,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from inference.queueing import keys
-from inference.queueing.scripts import Argument, run
+from inference.queueing.scripts import TAKE, Argument, run
 
 PATIENCE_S = 0.25
 """Whoever waits for a limit waits for a request: no longer than this."""
-
-# KEYS: the buckets. ARGV, for each: what it holds when full, what flows in per second, what comes back into
-# it (less than nothing: what was spent beyond what was taken), the least that is wanted, the most that is
-# asked for, and after how many ms without taking or giving back it is forgotten (0: when it is full again).
-# Returns for each what is taken out, nothing if there is less than the least, and what is left. A bucket
-# nobody knows is full, so one that is full again is forgotten.
-TAKE = """
-local clock = redis.call('TIME')
-local now, found = clock[1] + clock[2] / 1000000, {}
-for i, bucket in ipairs(KEYS) do
-  local at = 6 * i - 5
-  local full, flow = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  local back, least, most = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
-  local kept_ms = tonumber(ARGV[at + 5])
-  local kept = redis.call('HMGET', bucket, 'level', 'at')
-  local since = math.max(0, now - (tonumber(kept[2]) or now))
-  local level = math.min(full, (tonumber(kept[1]) or full) + since * flow + back)
-  local taken = 0
-  if level >= least then taken = math.max(least, math.min(most, math.floor(level))) end
-  level = level - taken
-  if kept_ms == 0 or taken ~= 0 or back ~= 0 then
-    redis.call('HSET', bucket, 'level', string.format('%.6f', level), 'at', string.format('%.6f', now))
-    if kept_ms == 0 then kept_ms = math.ceil((full - level) / flow * 1000) + 1000 end
-    redis.call('PEXPIRE', bucket, kept_ms)
-  end
-  found[#found + 1] = taken
-  found[#found + 1] = string.format('%.6f', level)
-end
-return found
-"""
 
 
 @dataclass(frozen=True, slots=True)

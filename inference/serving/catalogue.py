@@ -11,18 +11,17 @@ import torch
 from numpy.typing import NDArray
 
 from inference.cascade.dispatcher import Level
+from inference.device_errors import raise_if_device_lost, retry_with_freed_memory
 from inference.engine.batcher import BatchLimits
 from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.engine import Counters, Engine
 from inference.engine.executor import Executor
-from inference.engine.out_of_memory import retry_with_freed_memory
 from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.rows import ModelIdentity, Row
 from inference.errors import HplmError
-from inference.hplm.device_errors import raise_if_device_lost
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.int8_scales import uses_int8
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
@@ -30,10 +29,9 @@ from inference.hplm.root_config import RootConfig
 from inference.hplm.weight_format import WeightFormat
 from inference.manifest import Manifest, ManifestWatcher, ServedHplm, ServedRoot
 from inference.serving.background_task import BackgroundTask
-from inference.serving.device_ledger import PET_SHARE, DeviceLedger, batch_bytes, ledger_of
+from inference.serving.device_ledger import PET_SHARE, DeviceLedger, batch_bytes, ledger_of, machine_bytes
 from inference.serving.loading import Checksums, Refusals, follow, load_verified, verify
 from inference.serving.lower_layers import Chains, ServedLowerLayers, chain_name
-from inference.serving.memory import machine_bytes
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.next_revision import NextRevision
 

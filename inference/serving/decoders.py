@@ -13,18 +13,18 @@ import torch
 
 from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.root import DecoderRoot, DecoderRootConfig
+from inference.device_errors import retry_with_freed_memory
 from inference.engine.fairness import FairShares
-from inference.engine.out_of_memory import retry_with_freed_memory
 from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
 from inference.errors import HplmError
 from inference.generation.counts import GenerationCounts
 from inference.generation.engine import GenerationEngine
-from inference.generation.freeing_runner import FreeingRunner
 from inference.generation.kv_cache import KvCache
 from inference.generation.limits import GenerationLimits
 from inference.generation.lora_pool import LoadedModel, LoraPool
 from inference.generation.runner import DecoderRunner
+from inference.generation.step import Outcome, Runner, Step
 from inference.generation.warm_up import warm_up
 from inference.manifest import Manifest, ManifestWatcher, ServedDecoder
 from inference.serving.catalogue import NotServedError
@@ -49,6 +49,19 @@ class ServedRoot:
     engine: GenerationEngine
     loras: LoraPool
     number_format: str
+
+
+class FreeingRunner:
+    """A `Runner` that frees memory and tries once more if a step finds none on the device."""
+
+    def __init__(self, runner: Runner, free_memory: Callable[[], None]) -> None:
+        """free_memory: gives back what can be loaded again."""
+        self._runner = runner
+        self._free_memory = free_memory
+
+    def run(self, step: Step) -> list[Outcome]:
+        """See `Runner`. Raises what the second attempt raises."""
+        return retry_with_freed_memory(lambda: self._runner.run(step), self._free_memory)
 
 
 @dataclass(frozen=True, slots=True)

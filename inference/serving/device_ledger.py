@@ -1,8 +1,11 @@
 """The ledger of one device's memory: what weights, caches and rows of tables may take of it."""
 
 import logging
+import os
+import resource
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from threading import RLock
 from typing import Final
 
@@ -14,11 +17,10 @@ from inference.errors import HplmError
 from inference.generation.kv_cache import KvCache
 from inference.generation.limits import GenerationLimits
 from inference.hplm.root_config import RootConfig
-from inference.serving.memory import device_bytes as used_and_total
-from inference.serving.memory import machine_bytes
 
 log = logging.getLogger(__name__)
 
+CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 FREE_SHARE: Final = 0.9
 """Of what is free of an accelerator when the worker starts. The rest is for workspaces of libraries and for
 holes between tensors."""
@@ -170,7 +172,7 @@ def ledger_of(device: torch.device, *, device_bytes: int = 0, model_bytes: int =
     what models take of the host, which a CPU's ledger does not have.
     """
     if device.type == "cuda":
-        used, total = used_and_total(device)
+        used, total = used_and_total_bytes(device)
         free = int(FREE_SHARE * (total - used))
         return DeviceLedger(min(device_bytes or free, free), device)
     # Rows of tables are as near in the mapped files as they would be in copies.
@@ -197,3 +199,29 @@ def step_bytes(decoder: Decoder, cache: KvCache, limits: GenerationLimits) -> in
     sampling = 24 * limits.sequences * shape.vocab
     gathered = 2 * cache.bytes // shape.layers  # the keys and values of a layer, and a copy
     return states + sampling + gathered
+
+
+def host_bytes() -> int:
+    """The resident memory of this process; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * resource.getpagesize()
+
+
+def machine_bytes() -> int:
+    """The memory of the machine, or of the container if it may take less."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(machine, int(CGROUP_LIMIT.read_text()))
+    except (OSError, ValueError):  # no cgroup v2, or no limit ("max")
+        return machine
+
+
+def used_and_total_bytes(device: torch.device) -> tuple[int, int]:
+    """The used and the total bytes of the accelerator, by all processes. Zeros for a CPU."""
+    if device.type != "cuda":
+        return 0, 0
+    free, total = torch.cuda.mem_get_info(device)
+    return total - free, total

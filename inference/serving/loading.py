@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 import torch
 
+from inference.device_errors import raise_if_device_lost
 from inference.errors import HplmError
-from inference.hplm.device_errors import raise_if_device_lost
 from inference.hplm.hplm import Hplm
 from inference.manifest import ServedHplm
 

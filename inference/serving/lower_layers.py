@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
+from inference.device_errors import raise_if_device_lost
 from inference.errors import HplmError
 from inference.hplm.compose import Composition
-from inference.hplm.device_errors import raise_if_device_lost
 from inference.hplm.encoder import FullLower
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
-from inference.hplm.device_errors import raise_if_device_lost
+from inference.device_errors import raise_if_device_lost
 from inference.manifest import ManifestWatcher
 from inference.serving.background_task import BackgroundTask
 

@@ -9,7 +9,7 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LINT = "from importlinter.cli import lint_imports_command as run; run()"
-COMPUTING = "import inference.worker, workers.training.fine_tune, inference.hplm.reference"
+COMPUTING = "import inference.worker, workers.training.fine_tune"
 HANDING_OUT = [
     "import hmi_site.wsgi, hmi_site.asgi",  # servers import nothing else
     "import django; django.setup(); import hmi_site.urls, workers.tasks",

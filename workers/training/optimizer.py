@@ -12,9 +12,9 @@ from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 from torch.nn import Parameter
 
+from inference.device_errors import is_out_of_memory
 from inference.errors import HplmError
 from workers.training.gradient_accumulation import initial_accumulation_steps
-from workers.training.memory_errors import is_out_of_memory
 from workers.training.multi_gpu import ProcessGroup
 
 _BETAS = (0.9, 0.999)

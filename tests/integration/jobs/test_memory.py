@@ -12,7 +12,7 @@ from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.control import job_cancel
-from workers import out_of_memory
+from workers import job_process
 from workers.failures import OUT_OF_MEMORY
 from workers.jobs import convert
 from workers.jobs.outcome import JobOutcome
@@ -31,8 +31,8 @@ def job(world: World) -> Job:
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file in which the kernel counts whom it killed for want of memory."""
-    monkeypatch.setattr(out_of_memory, "PROC", tmp_path)
-    monkeypatch.setattr(out_of_memory, "CGROUPS", tmp_path / "none")
+    monkeypatch.setattr(job_process, "PROC", tmp_path)
+    monkeypatch.setattr(job_process, "CGROUPS", tmp_path / "none")
     counter = tmp_path / "vmstat"
     counter.write_text("pgfault 5\noom_kill 3\n")
     return counter
@@ -40,7 +40,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def killed_for_memory(kernel: Path) -> Run:
     def run(*_: object) -> JobOutcome:
-        kernel.write_text(f"oom_kill {out_of_memory.oom_kill_count() + 1}\n")
+        kernel.write_text(f"oom_kill {job_process.oom_kill_count() + 1}\n")
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
@@ -116,7 +116,7 @@ def test_one_that_was_to_be_cancelled_is_cancelled(
 def test_a_worker_that_is_stopping_says_nothing_about_memory(
     job: Job, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(out_of_memory, "is_stopping", lambda: True)
+    monkeypatch.setattr(job_process, "is_stopping", lambda: True)
     assert deliver(job, killed_for_memory(kernel), monkeypatch).state == "running"
 
 
@@ -136,13 +136,13 @@ def test_a_job_that_another_worker_holds_by_now_is_left_alone(
 def test_the_count_of_its_own_control_group_comes_before_the_machine_s(
     kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert out_of_memory.oom_kill_count() == 3
+    assert job_process.oom_kill_count() == 3
     (tmp_path / "self").mkdir()
     (tmp_path / "self" / "cgroup").write_text("4:memory:/old\n0::/system.slice/hmi.service\n")
     group = tmp_path / "none" / "system.slice" / "hmi.service"
     group.mkdir(parents=True)
     (group / "memory.events").write_text("low 0\noom 9\noom_kill 7\noom_group_kill 1\n")
-    assert out_of_memory.oom_kill_count() == 7
+    assert job_process.oom_kill_count() == 7
     kernel.unlink()
     (group / "memory.events").unlink()
-    assert out_of_memory.oom_kill_count() == 0
+    assert job_process.oom_kill_count() == 0

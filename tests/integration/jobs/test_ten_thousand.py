@@ -16,7 +16,6 @@ from rest_framework.test import APIClient
 from inference.api.prepared_request import outputs_of, text_codec, token_sequences
 from inference.hplm.hplm import Hplm as Model
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from inference.queueing.messages import InferReply, InferRequest
 from inference.text.codec import TextCodec
@@ -28,6 +27,7 @@ from tests.integration.inference.queueing.requests import STREAM
 from tests.integration.inference.worker.traffic import Load
 from tests.integration.jobs.world import World, store
 from tests.processes import InferenceWorker
+from tests.reference_hplm import predict_reference
 from tests.rounding import up_to_rounding
 from tests.unit.tiny import tiny_hplms, tiny_root
 from versiontree.tree.models import Hplm, Version

@@ -16,7 +16,6 @@ from frontend.presenters.version_page import version_url
 from inference.api.admission import close_gateway
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from inference.text.predictions import ClassPrediction
 from tenants.accounts.models import User
@@ -25,6 +24,7 @@ from tests.integration.jobs.conftest import StartWorker
 from tests.integration.jobs.world import World, store, wait_for_jobs
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import CeleryWorker, InferenceWorker, wait_until
+from tests.reference_hplm import predict_reference
 from tests.unit.families import published
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Version

@@ -18,7 +18,6 @@ from hmi_site.launcher.web_server import choose_port
 from hmi_site.server_urls import EMBEDDED_ROLE
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from inference.manifest import FILE_NAME, Manifest, ServedHplm
 from inference.queueing.connection import connect
@@ -30,6 +29,7 @@ from tenants.base.errors import HTTP_STATUS, ErrorCode
 from tests.integration.inference.queueing.requests import depth
 from tests.integration.serving_faults.servers import OwnPostgres, OwnValkey, Web
 from tests.processes import CHECKOUT, InferenceWorker, wait_until
+from tests.reference_hplm import predict_reference
 
 PASSWORD = "medlar and rowan"
 

@@ -8,9 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from versiontree.tree.selectors.past_jobs import START_STAGE
-from workers.lease import Event, JobLease, Progress
+from workers.lease import Event, JobLease, Progress, TimeLeft
 from workers.reporter import DatabaseReporter
-from workers.time_left import TimeLeft
 
 
 class Listener:

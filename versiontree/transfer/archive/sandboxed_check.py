@@ -2,21 +2,17 @@
 
 The process runs the code that serves artifacts. That needs torch, which the web process does not load, and
 hostile files might crash it. The process has no secrets, a low priority, and limits of memory and processor
-time. If the machine grants namespaces, it has no network, sees no other process, and of the installation's
-folders only those of the artifacts.
+time. It reads weights from safetensors only, which runs no code of the files.
 """
 
 import json
-import logging
 import os
 import resource
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,8 +20,6 @@ from django.conf import settings
 
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.transfer.archive.layout import invalid_archive
-
-log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 900
 """The wall-clock limit. It is generous, because the processor time is limited too."""
@@ -179,8 +173,6 @@ def sandbox_response(
         max_cpu_s = min(CPU_LIMIT_S + size // BYTES_PER_CPU_S, request.max_cpu_s)
         output = _run(
             json.dumps(asdict(request)).encode(),
-            readable=[request.root, *request.folders],
-            writable=None if isinstance(request, ArtifactCheck) else folder_text(Path(request.out).parent),
             max_bytes=_memory(size),
             max_cpu_s=max_cpu_s,
         )
@@ -196,11 +188,9 @@ def folder_text(folder: Path) -> str:
     return str(folder.resolve())
 
 
-def _run(
-    request: bytes, *, readable: Sequence[str], writable: str | None, max_bytes: int, max_cpu_s: int
-) -> bytes | None:
+def _run(request: bytes, *, max_bytes: int, max_cpu_s: int) -> bytes | None:
     with subprocess.Popen(
-        [*_sandbox(readable, writable), *settings.HMI_ARTIFACT_CHECK],
+        settings.HMI_ARTIFACT_CHECK,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -210,7 +200,7 @@ def _run(
         try:
             # The limits are set before the process reads the request, and so before any untrusted file.
             _limit_resources(child.pid, max_bytes, max_cpu_s)
-            output, _ = child.communicate(b"\n" + request, timeout=TIMEOUT_S)
+            output, _ = child.communicate(request, timeout=TIMEOUT_S)
         except BaseException:
             child.kill()
             raise
@@ -220,40 +210,6 @@ def _run(
             limit=max_cpu_s,
         )
     return output if child.returncode == 0 else None
-
-
-def _sandbox(readable: Sequence[str], writable: str | None) -> list[str]:
-    """The prefix of a command that hides other folders. Empty if the machine does not grant namespaces."""
-    if not _sandboxed():
-        return []
-    return [*_sandbox_command(readable), *([f"--write={writable}"] if writable else []), "--"]
-
-
-def _sandbox_command(readable: Sequence[str]) -> list[str]:
-    hidden = [f"--hide={folder}" for folder in settings.HMI_HIDDEN_FOLDERS]
-    program = (str(settings.BASE_DIR), sys.prefix, sys.base_prefix)
-    shown = [f"--keep={folder}" for folder in dict.fromkeys((*readable, *program))]
-    return [*settings.HMI_SANDBOX, *hidden, *shown]
-
-
-@cache
-def _sandboxed() -> bool:
-    """Whether this machine grants namespaces. Logs a warning once if not."""
-    store = Path(settings.HMI_ARTIFACT_ROOT)
-    found = subprocess.run(
-        [*_sandbox_command([str(store)] if store.is_dir() else []), "--check"],
-        cwd=settings.BASE_DIR,
-        env=_environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-    )
-    if found.returncode != 0:
-        log.warning(
-            "This machine grants no namespaces to this user. The process that loads imported weights is not "
-            "isolated from the sockets and files of this installation: %s",
-            found.stderr.decode(errors="replace").strip().rpartition("\n")[2][-MAX_REASON_LENGTH:],
-        )
-    return found.returncode == 0
 
 
 def _environment() -> dict[str, str]:

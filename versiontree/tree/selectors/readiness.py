@@ -38,7 +38,7 @@ def _time_left(job: Job, total: EstimateRange | None) -> EstimateRange | None:
     """A running job's ETA, or before its first progress the rest of its estimate. For other jobs the
     estimate, after the queue wait.
 
-    A job with progress but no ETA tells nothing: its time left has not settled, see `workers.time_left`.
+    A job with progress but no ETA tells nothing: its time left has not settled, see `workers.lease`.
     """
     runs = job.state == JobState.RUNNING
     if job.eta_seconds is not None and runs:

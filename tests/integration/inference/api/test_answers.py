@@ -14,13 +14,13 @@ from inference.api.prepared_request import prepare_request
 from inference.api.validation import InferCall
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from tenants.accounts.models import User
 from tenants.usage.models import UsageDay
 from tenants.usage.services.usage import usage_flush
 from tests.integration.inference.api.conftest import Ask, Served
 from tests.processes import InferenceWorker
+from tests.reference_hplm import predict_reference
 from tests.rounding import up_to_rounding
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models import Version

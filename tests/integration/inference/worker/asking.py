@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from inference.api.prepared_request import outputs_of, token_sequences
 from inference.cascade.dispatcher import Dispatcher, Level
 from inference.hplm.lower_states import full_states
-from inference.hplm.reference import outputs_from_states, reference_outputs
 from inference.queueing.messages import InferReply, InferRequest, ModelRef, TokenSequence
 from inference.text.encodings import InferInput
 from tests.integration.inference.queueing.requests import STREAM, depth
 from tests.processes import InferenceWorker, wait_until
+from tests.reference_hplm import outputs_from_states, reference_outputs
 from tests.unit.tiny_world import TinyHplm, TinyWorld
 
 CONTEXT = "the doctor of a poor patient in the city by the river"

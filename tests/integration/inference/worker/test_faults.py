@@ -182,7 +182,7 @@ def test_a_worker_that_hangs_ends_itself_and_others_do_its_work(
     requests = submit(redis, world, 12)
     assert first.process.wait(60) == os.EX_SOFTWARE
     assert first.status() is None
-    assert "CRITICAL inference.fatal_errors: a loop has been stuck for 1 s" in first.output()
+    assert "CRITICAL inference.serving.watchdog: a loop has been stuck for 1 s" in first.output()
     assert "in acquire" in first.output()  # where it hung
     held.put_back()
     start_worker().wait_until_ready()

@@ -4,9 +4,8 @@ import pytest
 
 from inference.hplm.plot import PlotTable
 from inference.hplm.row_cache import REFRESH_INTERVAL
-from inference.serving.device_ledger import ROWS
+from inference.serving.device_ledger import ROWS, machine_bytes
 from inference.serving.environment import SettingError, WorkerSettings
-from inference.serving.memory import machine_bytes
 from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.integration.inference.worker.desk import Desk
 from tests.unit.tiny import tiny_texts

@@ -12,7 +12,6 @@ from rest_framework.test import APIClient
 
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from tenants.accounts.models import User
 from tenants.audit.models import AuditEvent
@@ -21,6 +20,7 @@ from tenants.usage.models import Quota
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.refusals import ROWS
 from tests.integration.versiontree.tree_factory import ROLES_MADE, TenantFixture, jobs_in_order
+from tests.reference_hplm import predict_reference
 from tests.unit.tiny import tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import JobKind

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from inference.decoder.activations import ACTIVATIONS
-from inference.decoder.decoder import Decoder
-from inference.decoder.row_products import linear
+from inference.decoder.decoder import Decoder, linear
 from tests.unit.inference.decoder.packing import logits_of, random_sequences
 from tests.unit.tiny_decoder import FAMILIES, tiny_decoder
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from inference.engine.executor import Executor
 from inference.engine.rows import Answered, Row
 from inference.hplm.heads import Head
-from inference.hplm.reference import reference_outputs
 from inference.text.tasks import CLASSIFICATION
+from tests.reference_hplm import reference_outputs
 from tests.unit.inference.engine.numerics import DTYPES, STATES, TOLERANCES, rounding
 from tests.unit.inference.engine.worlds import EngineWorld
 from tests.unit.tiny import LAYERS, WORDS

@@ -10,7 +10,7 @@ import torch
 
 from inference.engine.rows import Failed, Row
 from inference.hplm.hplm import Hplm
-from inference.hplm.reference import lookup_states, outputs_from_states
+from tests.reference_hplm import lookup_states, outputs_from_states
 from tests.unit.inference.engine.numerics import (
     DISAGREEMENT,
     DTYPES,

@@ -10,8 +10,8 @@ from inference.cascade.dispatcher import PRUNED_KINDS, Dispatcher, Level
 from inference.engine.executor import Executor
 from inference.engine.rows import Answered, Row
 from inference.hplm.plot_lookup import LowerLayers
-from inference.hplm.reference import outputs_from_states
 from inference.text.tasks import OUTPUT_KINDS
+from tests.reference_hplm import outputs_from_states
 from tests.unit.inference.engine.alone import states_alone
 from tests.unit.inference.engine.worlds import EngineWorld, scale_of
 

@@ -19,9 +19,9 @@ from inference.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot_lookup import LowerLayers
-from inference.hplm.reference import outputs_from_states, reference_outputs
 from inference.hplm.root import Root
 from inference.text.tasks import TASKS
+from tests.reference_hplm import outputs_from_states, reference_outputs
 from tests.unit.inference.engine.alone import states_alone
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 

@@ -17,12 +17,12 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import PackedPet
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.reference import predict_reference, reference_outputs
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
 from inference.text.encodings import outputs_at
 from inference.text.predictions import predict
 from inference.text.tasks import MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING
+from tests.reference_hplm import predict_reference, reference_outputs
 from tests.unit.tiny import SPECS, tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from tests.unit.tiny_world import TinyWorld
 

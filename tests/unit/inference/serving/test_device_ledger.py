@@ -132,7 +132,7 @@ def test_a_ledger_is_no_larger_than_its_device_has_left(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device_ledger, "machine_bytes", lambda: host)
-        patch.setattr(device_ledger, "used_and_total", lambda _: (used, used + free))
+        patch.setattr(device_ledger, "used_and_total_bytes", lambda _: (used, used + free))
         ledger = ledger_of(GPU if on_gpu else CPU, device_bytes=wanted, model_bytes=models)
     if on_gpu:
         assert ledger.total_bytes <= free
@@ -145,7 +145,7 @@ def test_a_small_gpu_in_a_large_host_is_shared_out_by_its_own_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(device_ledger, "machine_bytes", lambda: 2048 * GIB)
-    monkeypatch.setattr(device_ledger, "used_and_total", lambda _: (0, 139 * GIB))
+    monkeypatch.setattr(device_ledger, "used_and_total_bytes", lambda _: (0, 139 * GIB))
     ledger = ledger_of(GPU)
     assert ledger.reserve_share("keys and values", ledger.total_bytes // device_ledger.KV_SHARE) < 9 * GIB
 

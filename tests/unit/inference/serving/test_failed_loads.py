@@ -18,7 +18,7 @@ from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.catalogue import Catalogue
 from inference.serving.decoders import DecoderCatalogue
 from inference.serving.next_revision import FIRST_RETRY_S, LAST_RETRY_S, NextRevision
-from tests.unit.inference.hplm.test_device_errors import out_of_memory_elsewhere
+from tests.unit.inference.test_device_errors import out_of_memory_elsewhere
 from tests.unit.tiny_generative import generative_world
 from tests.unit.tiny_world import TinyWorld, tiny_world
 

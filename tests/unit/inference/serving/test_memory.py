@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.serving import memory
+from inference.serving import device_ledger
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -17,7 +17,7 @@ MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 def test_a_container_has_what_its_limit_leaves_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None, expected: int
 ) -> None:
-    monkeypatch.setattr(memory, "CGROUP_LIMIT", tmp_path / "memory.max")
+    monkeypatch.setattr(device_ledger, "CGROUP_LIMIT", tmp_path / "memory.max")
     if limit is not None:
         (tmp_path / "memory.max").write_text(limit)
-    assert memory.machine_bytes() == expected
+    assert device_ledger.machine_bytes() == expected

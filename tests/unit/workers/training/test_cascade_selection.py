@@ -30,8 +30,7 @@ from tests.unit.workers.training.cascade_world import (
 from tests.unit.workers.training.conftest import Branch
 from workers.training.cascade.calibration import expected_calibration_error, reliability
 from workers.training.cascade.dispatcher_choice import SHARES, choose_dispatcher
-from workers.training.cascade.operations import count_operations
-from workers.training.cascade.outputs import OutputsByLevel, text_hash
+from workers.training.cascade.outputs import OutputsByLevel, count_operations, text_hash
 from workers.training.cascade.selection import (
     MIN_ROWS,
     PRUNING_LOSS,

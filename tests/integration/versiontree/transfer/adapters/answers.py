@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from inference.hplm.hplm import Hplm
-from inference.hplm.reference import outputs_from_states
 from inference.hplm.root import Root
+from tests.reference_hplm import outputs_from_states
 
 
 def answered(root: Root, hplm: Hplm, ids: Tensor) -> Tensor:

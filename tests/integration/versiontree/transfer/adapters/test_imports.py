@@ -16,7 +16,6 @@ from inference.engine.packed import PackedHplm
 from inference.hplm.heads import apply_heads
 from inference.hplm.hplm import Hplm
 from inference.hplm.pet_batch import SegmentPets
-from inference.hplm.reference import outputs_from_states
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
 from inference.text.predictions import predict
@@ -32,6 +31,7 @@ from tests.integration.versiontree.transfer.adapters.made import (
 )
 from tests.integration.versiontree.transfer.conftest import zipped
 from tests.integration.versiontree.transfer.site import Site, everything, store
+from tests.reference_hplm import outputs_from_states
 from tests.unit.versiontree.forging import Members, members_of, symlink, zip_of, zip_with
 from versiontree.tree.models import Version
 

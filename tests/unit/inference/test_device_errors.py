@@ -5,15 +5,13 @@ from contextlib import nullcontext
 import pytest
 import torch
 
+from inference.device_errors import raise_if_device_lost
 from inference.errors import DeviceLostError, HplmError
-from inference.hplm.device_errors import OUT_OF_MEMORY, raise_if_device_lost
 
 
 def out_of_memory_elsewhere() -> torch.AcceleratorError:
     """As raised for memory that is not PyTorch's, such as pinned buffers."""
-    error = torch.AcceleratorError("CUDA error: out of memory")
-    error.error_code = OUT_OF_MEMORY  # type: ignore[attr-defined]
-    return error
+    return torch.AcceleratorError("CUDA error: out of memory")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import weakref
 import pytest
 import torch
 
-from inference.generation.freeing_runner import FreeingRunner
 from inference.generation.step import Outcome, Step
+from inference.serving.decoders import FreeingRunner
 
 
 class FullDevice:

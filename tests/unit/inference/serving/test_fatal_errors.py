@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).resolve().parents[3]
+CHECKOUT = Path(__file__).resolve().parents[4]
 PROGRAM = """
 import time
-from inference.fatal_errors import end_process_with_any_thread
+from inference.serving.watchdog import end_process_with_any_thread
 from inference.periodic_thread import PeriodicThread
 
 def act():
