@@ -2,7 +2,6 @@
 
 import os
 import resource
-from concurrent.futures import ThreadPoolExecutor
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 
@@ -10,7 +9,6 @@ from django.conf import settings
 from django.urls import resolve
 
 from hmi_site import wsgi  # first: it sets Django up
-from hmi_site.direct.application import Direct
 from hmi_site.http.body_limits import body_permit
 from hmi_site.http.event_streams import EventStreams, close_streams
 from hmi_site.http.slow_clients import SlowClientMonitor
@@ -24,8 +22,6 @@ from tenants.base.background_tasks import background_tasks
 from tenants.usage.services.usage import usage_flush
 
 BACKGROUND_TASKS_TIMEOUT_S = 5.0
-LOOKUP_THREADS = 4
-"""Threads in which infer requests on the event loop query the database."""
 
 
 def on_startup() -> None:
@@ -51,10 +47,7 @@ threaded_app = ThreadedWsgiApp(
     on_startup=on_startup,
     on_shutdown=on_shutdown,
 )
-application = Direct(
-    EventStreams(threaded_app, close_streams=close_streams),
-    threads=ThreadPoolExecutor(LOOKUP_THREADS, "lookup"),
-)
+application = EventStreams(threaded_app, close_streams=close_streams)
 resolve("/")  # imports all views, so that the first request need not
 warm_up()
 mark_ready()

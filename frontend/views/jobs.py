@@ -29,7 +29,7 @@ from frontend.presenters.job_page import (
 from frontend.presenters.jobs import JobRow, job_row, job_rows
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action
 from frontend.status import style_of
-from inference.api.submitter import ON_HANG_UP
+from inference.api.pending_response import ON_EVENT_LOOP
 from tenants.accounts.models import Role, Tenant
 from versiontree.jobs.models import ACTIVE, TERMINAL, Job, JobState
 from versiontree.jobs.selectors import (
@@ -111,7 +111,7 @@ def live(request: TenantRequest, pk: UUID) -> HttpResponseBase:
     """
     tenant = request.access.tenant
     job = job_detail(tenant, pk)
-    if not job.is_active or ON_HANG_UP not in request.META:
+    if not job.is_active or ON_EVENT_LOOP not in request.META:
         return HttpResponse(status=204)
     last_id = request.headers.get("Last-Event-ID") or request.GET.get("after", "")
     return stream_response(Subscription(job.pk, request.access.membership.pk), last_id, tenant=tenant)

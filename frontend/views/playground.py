@@ -4,13 +4,13 @@ The server sends infer requests to encoder models. Generative models are asked b
 the API with the session of the user, and shows the answers while they are written.
 """
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from django.db import connection
 from django.http import HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 from django_htmx.http import HttpResponseClientRedirect
@@ -21,14 +21,16 @@ from frontend.forms.generation import GenerationForm
 from frontend.forms.playground import ChosenModels, PlaygroundForm, chosen_models
 from frontend.presenters.generation import chat_columns
 from frontend.presenters.playground import Column, Examples, column_of, examples_of
-from frontend.presenters.snippets import snippets_of
+from frontend.presenters.snippets import Snippets, snippets_of
 from frontend.shortcuts import render_page
-from inference.api.infer import infer
+from inference.api.infer import InferRun
+from inference.api.pending_response import Outcome, respond_later
 from inference.api.prepared_request import prepare_request
 from inference.api.rates.limits import limits_of
 from inference.api.rates.spending import spend
 from inference.api.request_trace import RequestTrace
 from inference.api.validation import InferCall
+from inference.queueing.messages import InferReply
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Split
@@ -78,25 +80,87 @@ def model_options(request: TenantRequest) -> HttpResponse:
     return render_page(request, "playground/model_options.html", offers=offers)
 
 
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request that one model was sent, or the ``refusal`` that kept it from being sent."""
+
+    number: int
+    offer: CallableHplm
+    snippets: Snippets
+    given: Mapping[str, str]
+    trace: RequestTrace
+    run: InferRun | None = None
+    refusal: HmiError | None = None
+
+    async def wait(self) -> InferReply | HmiError | None:
+        """The reply, or the error that it ended with."""
+        try:
+            return await self.run.wait() if self.run is not None else None
+        except HmiError as error:
+            return error
+
+    def cancel(self) -> None:
+        """Cancel the request if it has no reply."""
+        if self.run is not None:
+            self.run.cancel()
+
+    def column(self, reply: InferReply | HmiError | None) -> Column:
+        """The answer or error, which is recorded."""
+        if self.run is None:
+            return Column(self.number, self.offer, self.snippets, refusal=self.refusal)
+        try:
+            with self.trace.recorded_on_error():
+                answer = self.run.conclude(lambda: _reply_or_raise(reply))
+        except HmiError as refusal:
+            return Column(self.number, self.offer, self.snippets, refusal=refusal)
+        self.trace.record(200)
+        return column_of(self.number, self.offer, self.snippets, self.given, answer)
+
+
 @require_POST
 @tenant_member_required()
-def send(request: TenantRequest) -> HttpResponse:
-    """Send the request to all chosen models in parallel, and show the answers or errors."""
+def send(request: TenantRequest) -> HttpResponseBase:
+    """Send the request to all chosen models, and show the answers or errors."""
     choice = chosen_models(request.access.tenant, request.POST)
-    context: dict[str, Any] = {}
     if choice.reads.is_generative:
-        context["refusal"] = HmiError(ErrorCode.INVALID_FIELD, "This page needs JavaScript.")
-        return _page(request, choice, _form(choice, request.POST), **context)
+        refusal = HmiError(ErrorCode.INVALID_FIELD, "This page needs JavaScript.")
+        return _page(request, choice, _form(choice, request.POST), refusal=refusal)
     form = PlaygroundForm(choice.reads, request.POST)
     if not form.is_valid() or not choice.offers:
-        context["refusal"] = HmiError(ErrorCode.INVALID_FIELD, _missing(form, choice))
-    else:
-        columns = context["columns"] = _send_all(request, choice.offers, form)
+        return _answers(
+            request, choice, form, refusal=HmiError(ErrorCode.INVALID_FIELD, _missing(form, choice))
+        )
+    sent = [_send_one(request, offer, form, number) for number, offer in enumerate(choice.offers, start=1)]
+
+    async def wait() -> list[InferReply | HmiError | None]:
+        return await asyncio.gather(*(each.wait() for each in sent))
+
+    def finish(outcome: Outcome[list[InferReply | HmiError | None]]) -> HttpResponse:
+        columns = [each.column(reply) for each, reply in zip(sent, outcome(), strict=True)]
         if codes := [str(column.refusal.code) for column in columns if column.refusal]:
             bind_contextvars(code=codes[0])
+        return _answers(request, choice, form, columns=columns)
+
+    def cancel() -> None:
+        for each in sent:
+            each.cancel()
+
+    return respond_later(request, wait, finish, cancel=cancel)
+
+
+def _answers(
+    request: TenantRequest, choice: ChosenModels, form: PlaygroundForm, **context: Any
+) -> HttpResponse:
+    """The answers alone for a page that has the rest, else the whole page."""
     if request.htmx:
         return render_page(request, "playground/answers.html", **context)
     return _page(request, choice, form, **context)
+
+
+def _reply_or_raise(reply: InferReply | HmiError | None) -> InferReply | None:
+    if isinstance(reply, HmiError):
+        raise reply
+    return reply
 
 
 def _form(choice: ChosenModels, *args: Any, **kwargs: Any) -> PlaygroundForm | GenerationForm:
@@ -150,27 +214,8 @@ def _missing(form: PlaygroundForm, choice: ChosenModels) -> str:
     return f"Fill in {' and '.join(labels)}."
 
 
-def _send_all(request: TenantRequest, offers: Sequence[CallableHplm], form: PlaygroundForm) -> list[Column]:
-    """Send the request to all models in parallel; return a column per model, in their order."""
-    if len(offers) == 1:
-        return [_send_one(request, offers[0], form, 1)]
-
-    def send_one(offer: CallableHplm, number: int) -> Column:
-        try:
-            return _send_one(request, offer, form, number)
-        finally:
-            connection.close()  # the connection of this thread
-
-    with ThreadPoolExecutor(len(offers)) as threads:
-        futures = [
-            threads.submit(copy_context().run, send_one, offer, number)
-            for number, offer in enumerate(offers, start=1)
-        ]
-        return [future.result() for future in futures]
-
-
-def _send_one(request: TenantRequest, offer: CallableHplm, form: PlaygroundForm, number: int) -> Column:
-    """Send the request to one model; return its answer or error."""
+def _send_one(request: TenantRequest, offer: CallableHplm, form: PlaygroundForm, number: int) -> SentRequest:
+    """Send the request to one model."""
     tenant, given, quality = request.access.tenant, form.given(), form.chosen_quality()
     input_ = given if len(given) > 1 else given["text"]
     body = {"model": f"{tenant.slug}/{offer.reference}", "inputs": [input_]} | (
@@ -179,13 +224,15 @@ def _send_one(request: TenantRequest, offer: CallableHplm, form: PlaygroundForm,
     snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
     request_id = f"{get_contextvars()['request_id'][:60]}-{number}"
     trace = RequestTrace(RequestApi.PLAYGROUND, request_id, tenant, reference=offer.reference)
+    sent = SentRequest(number, offer, snippets, given, trace)
     try:
-        with trace.recorded():
+        with trace.recorded_on_error():
             spend(limits_of(tenant, None).requests)
             call = InferCall(model=offer.reference, inputs=[input_], quality=quality, explain=True)
             prepared = prepare_request(call, tenant=tenant, request_id=request_id)
             trace.set_prepared(prepared)
-            trace.answer = reply = infer(prepared)
+            run = InferRun(prepared, trace)
+            run.submit()
     except HmiError as refusal:
-        return Column(number, offer, snippets, refusal=refusal)
-    return column_of(number, offer, snippets, given, reply)
+        return replace(sent, refusal=refusal)
+    return replace(sent, run=run)

@@ -4,12 +4,14 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.core.signals import request_finished
 from django.http import HttpRequest, HttpResponse
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
+from inference.api.pending_response import when_complete
 from inference.api.validation import REQUEST_ID_HEADER, usable_request_id
 from inference.logs import MASKED_TEXT
 from inference.open_inference.errors import is_oip_path
@@ -41,10 +43,7 @@ class RequestLog:
         set_current_request(request)
         response = self.get_response(request)
         response.headers[REQUEST_ID_HEADER] = request_id
-        if _is_infer_path(request.path) or "model" in get_contextvars():
-            view = request.resolver_match.view_name if request.resolver_match else UNRESOLVED
-            code = get_contextvars().get("code", "ok" if response.status_code < 400 else "")
-            log_infer(view, response.status_code, code, time.perf_counter() - started)
+        when_complete(response, partial(_log_infer, request, started))
         return response
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]) -> None:
@@ -57,9 +56,18 @@ def _is_infer_path(path: str) -> bool:
     return path == INFER_PATH or (is_oip_path(path) and path.endswith(INFER_SUFFIX))
 
 
-def log_infer(view: str, status: int, code: str, seconds: float) -> None:
-    """Log one infer request; the fields that are bound are added."""
-    log.info("infer", extra={"view": view, "status": status, "code": code, "ms": round(1000 * seconds, 1)})
+def _log_infer(request: HttpRequest, started: float, response: HttpResponse) -> None:
+    """Log an infer request; the fields that are bound are added."""
+    bound = get_contextvars()
+    if not _is_infer_path(request.path) and "model" not in bound:
+        return
+    extra = {
+        "view": request.resolver_match.view_name if request.resolver_match else UNRESOLVED,
+        "status": response.status_code,
+        "code": bound.get("code", "ok" if response.status_code < 400 else ""),
+        "ms": round(1000 * (time.perf_counter() - started), 1),
+    }
+    log.info("infer", extra=extra)
 
 
 def _clear_context(**_: Any) -> None:

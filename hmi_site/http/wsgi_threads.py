@@ -1,8 +1,8 @@
-"""A WSGI application behind an ASGI server: one thread for each request, as under a WSGI server.
+"""A WSGI application behind an ASGI server: each request in one thread, which waits for nobody.
 
-ASGI is needed because it reports a client's disconnect. Django's own ASGI handler would change threads
-several times in each request. Bodies are received on the event loop before a thread starts (except uploads
-of files), and streamed responses are sent from the event loop, so slow clients hold no thread.
+Django's own ASGI handler would change threads several times in each request. Here bodies are received on the
+event loop before a thread starts (except uploads of files), pending responses wait on the event loop for the
+workers' reply, and streamed responses are sent from it.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from hmi_site.http.request_body import (
     too_large_error,
     truncated_error,
 )
-from inference.api.submitter import ON_HANG_UP
+from inference.api.pending_response import ON_EVENT_LOOP, PendingResponse
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import release_database
 
@@ -86,13 +86,15 @@ class ThreadedWsgiApp:
         client = ClientConnection(asyncio.get_running_loop(), receive, send)
         context = contextvars.copy_context()
         body = scope.get(BODY) or await receive_body(scope, receive)
-        environ = wsgi_environ(scope, client)
+        environ = wsgi_environ(scope)
         try:
             if body.more_body:
                 await self._receive_large_body(environ, body, client, context)
             else:
                 set_body(environ, body)
             response = await self._in_thread(context, run_application, self._application, environ, client)
+            if response.pending is not None:
+                response = await self._complete(response.pending, client, context)
             if response.chunks is not None:
                 await self._send_stream(response, client, context)
             elif response.async_chunks is not None:
@@ -122,6 +124,21 @@ class ThreadedWsgiApp:
         except HmiError as error:
             body.error, body.content = error, b""
         set_body(environ, body)
+
+    async def _complete(
+        self, pending: PendingResponse[Any], client: "ClientConnection", context: contextvars.Context
+    ) -> "WsgiResponse":
+        """Wait until the response can be finished, and finish it in a thread. If the client disconnects, the
+        response is told, and waited for all the same."""
+        waiting = asyncio.get_running_loop().create_task(pending.wait(), context=pending.context)
+        client.watch_disconnect(pending.cancel)
+        try:
+            await asyncio.wait([waiting])
+        finally:
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            response: WsgiResponse = await self._in_thread(context, complete_response, pending, waiting)
+        return response
 
     async def _send_stream(
         self, response: "WsgiResponse", client: "ClientConnection", context: contextvars.Context
@@ -205,15 +222,9 @@ class ClientConnection:
         self._timeout.received(len(message.get("body", b"")), after_s=time.monotonic() - started)
         return message
 
-    def on_disconnect(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` in another thread if the client disconnects before the response.
-
-        For the request's thread. Once a request, after its body is read.
-        """
-        self._loop.call_soon_threadsafe(self.watch_disconnect, callback)
-
-    def watch_disconnect(self, callback: Callable[[], None]) -> None:
-        """`on_disconnect`, for the event loop."""
+    def watch_disconnect(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` in a thread if the client disconnects before the response. Once a request, after
+        its body is read."""
         if self._watcher is None:
             self._watcher = self._loop.create_task(self._wait_for_disconnect(callback))
 
@@ -227,7 +238,7 @@ class ClientConnection:
         if self._watcher is not None:
             self._watcher.cancel()
 
-    async def _wait_for_disconnect(self, callback: Callable[[], None]) -> None:
+    async def _wait_for_disconnect(self, callback: Callable[[], object]) -> None:
         while (await self.receive())["type"] != DISCONNECT:
             continue
         self.disconnected = True
@@ -272,12 +283,14 @@ class StreamedBody(io.RawIOBase):
 
 @dataclass(slots=True)
 class WsgiResponse:
-    """ASGI messages to send and, for a stream, the chunks that follow: ``async_chunks`` hold no thread."""
+    """ASGI messages to send and, for a stream, the chunks that follow: ``async_chunks`` hold no thread.
+    ``pending``: there are no messages yet."""
 
-    messages: list[Message]
+    messages: list[Message] = field(default_factory=list)
     chunks: Iterator[bytes] | None = None
     async_chunks: AsyncIterator[bytes] | None = None
     close: Callable[[], object] = field(default=lambda: None)
+    pending: PendingResponse[Any] | None = None
 
     def next_chunk(self) -> bytes | None:
         """Return the next chunk; None at the end. Releases the thread's database connection."""
@@ -297,7 +310,7 @@ def set_body(environ: Environ, body: Body) -> None:
         environ["CONTENT_LENGTH"] = str(len(body.content))
 
 
-def wsgi_environ(scope: Message, client: ClientConnection) -> Environ:
+def wsgi_environ(scope: Message) -> Environ:
     """PEP 3333's variables of an ASGI scope, without the body.
 
     Headers with an underscore in their name are left out: they could pass for another header.
@@ -319,7 +332,7 @@ def wsgi_environ(scope: Message, client: ClientConnection) -> Environ:
         "wsgi.multithread": True,
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
-        ON_HANG_UP: client.on_disconnect,
+        ON_EVENT_LOOP: True,
     }
     for name, value in scope["headers"]:
         if b"_" not in name:
@@ -333,7 +346,8 @@ def wsgi_environ(scope: Message, client: ClientConnection) -> Environ:
 
 
 def run_application(application: Application, environ: Environ, client: ClientConnection) -> WsgiResponse:
-    """Call the WSGI application. For a stream, release the database connection; no chunk is made yet."""
+    """Call the WSGI application. For a stream, and a response that is pending, release the database
+    connection; no chunk is made yet."""
     start: Message = {}
 
     def start_response(status: str, headers: list[tuple[str, str]], _: object = None) -> None:
@@ -350,9 +364,25 @@ def run_application(application: Application, environ: Environ, client: ClientCo
         finally:
             close()
     release_database()
+    if isinstance(response, PendingResponse):
+        return WsgiResponse(pending=response)
     if getattr(response, "is_async", False):
         return WsgiResponse([start], async_chunks=aiter(cast("StreamingHttpResponse", response)), close=close)
     return WsgiResponse([start], iter(response), close=close)
+
+
+def complete_response(pending: PendingResponse[Any], waiting: "asyncio.Future[Any]") -> WsgiResponse:
+    """Finish a pending response, and close it."""
+    try:
+        response = pending.complete(waiting)
+        cookies = [("Set-Cookie", cookie.OutputString()) for cookie in response.cookies.values()]
+        encoded = [
+            (name.encode("latin-1"), value.encode("latin-1")) for name, value in [*response.items(), *cookies]
+        ]
+        start = {"type": "http.response.start", "status": response.status_code, "headers": encoded}
+        return WsgiResponse([start, _body_message(response.content)])
+    finally:
+        pending.close()
 
 
 def _body_message(content: bytes, *, more_body: bool = False) -> Message:

@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
@@ -18,6 +19,7 @@ from prometheus_client import (
 )
 
 from hmi_site.metrics.platform import PlatformCollector
+from inference.api.pending_response import when_complete
 
 UNRESOLVED = "unresolved"
 """The label of requests that reach no view: static files, unknown URLs, early rejections."""
@@ -49,14 +51,13 @@ class RequestMetrics:
         started = time.perf_counter()
         response = self.get_response(request)
         view = request.resolver_match.view_name if request.resolver_match else UNRESOLVED
-        count_answer(view, response.status_code, time.perf_counter() - started)
+        when_complete(response, partial(_count, view, started))
         return response
 
 
-def count_answer(view: str, status: int, seconds: float) -> None:
-    """Count a response and its duration."""
-    responses.labels(view, status).inc()
-    durations.labels(view).observe(seconds)
+def _count(view: str, started: float, response: HttpResponse) -> None:
+    responses.labels(view, response.status_code).inc()
+    durations.labels(view).observe(time.perf_counter() - started)
 
 
 registry.register(PlatformCollector())

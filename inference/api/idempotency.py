@@ -3,7 +3,9 @@
 import hashlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 from redis.exceptions import RedisError
@@ -18,38 +20,52 @@ Answer = dict[str, Any]
 _ENCODER: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
 
 
-def answered_once(
-    ask: Callable[[], Answer], *, tenant: str, key: str | None, body: object, seconds: float
-) -> Answer:
-    """What `ask` says, or said to an earlier call with the same key and JSON value `body`.
+@dataclass(frozen=True, slots=True)
+class AnswerClaim:
+    """The right to answer a request with an idempotency key, or the ``earlier`` answer to it. Without a key
+    there is neither, and nothing is kept."""
 
-    Only answers are kept: after an error, or when this process dies for `seconds`, the next call is the
-    first again. Raises `in_flight` while an earlier call waits, `invalid_field` if its body was another.
+    earlier: Answer | None = None
+    turn: Turn | None = None
+
+    @contextmanager
+    def released_on_error(self) -> Iterator[None]:
+        """After an error within the block, the next request with the key is the first again."""
+        try:
+            yield
+        except BaseException:
+            if self.turn is not None:
+                _try(KeptAnswers(gateway().client.redis).release, self.turn)
+            raise
+
+    def keep(self, answer: Answer) -> None:
+        """Keep the answer for the next request with the key."""
+        if self.turn is not None:
+            value = json.dumps(answer, separators=(",", ":")).encode()
+            _try(KeptAnswers(gateway().client.redis).keep, self.turn, value)
+
+
+NO_CLAIM: Final = AnswerClaim()
+"""Of a request without an idempotency key."""
+
+
+def claim_answer(*, tenant: str, key: str | None, body: object, seconds: float) -> AnswerClaim:
+    """The claim of a request with the idempotency key and the JSON value `body`.
+
+    When this process dies, the next request is the first again after `seconds`. Raises `in_flight` while an
+    earlier request waits, `invalid_field` if its body was another.
     """
     if key is None:
-        return ask()
-    with reaching_the_queue():
-        kept = KeptAnswers(gateway().client.redis)
-        turn = _begin(kept, tenant, key, body, seconds)
-    if isinstance(turn, bytes):
-        earlier: Answer = json.loads(turn)
-        return earlier
+        return NO_CLAIM
     try:
-        answer = ask()
-    except BaseException:
-        _try(kept.release, turn)
-        raise
-    _try(kept.keep, turn, json.dumps(answer, separators=(",", ":")).encode())
-    return answer
-
-
-def _begin(kept: KeptAnswers, tenant: str, key: str, body: object, seconds: float) -> Turn | bytes:
-    try:
-        return kept.begin(tenant, key, body=_digest(body), seconds=seconds)
+        with reaching_the_queue():
+            kept = KeptAnswers(gateway().client.redis)
+            turn = kept.begin(tenant, key, body=_digest(body), seconds=seconds)
     except OtherBody:
         raise key_reused() from None
     except InFlight:
         raise key_in_use() from None
+    return AnswerClaim(earlier=json.loads(turn)) if isinstance(turn, bytes) else AnswerClaim(turn=turn)
 
 
 def _digest(body: object) -> str:
@@ -61,7 +77,7 @@ def _digest(body: object) -> str:
 
 
 def _try(step: Callable[..., None], *given: object) -> None:
-    """What was answered is told, also when it cannot be kept."""
+    """An answer is sent also when it cannot be kept."""
     try:
         step(*given)
     except RedisError as error:

@@ -1,4 +1,4 @@
-"""Infer requests: runs a prepared one (`infer`), composes its answer or error from the worker's reply, and
+"""Infer requests: runs a prepared one (`InferRun`), composes its answer or error from the worker's reply, and
 writes its usage and the headers of its answer. The REST views and the pages call this."""
 
 import logging
@@ -13,9 +13,11 @@ from structlog.contextvars import bind_contextvars
 from inference.api.admission import gateway, reaching_the_queue
 from inference.api.answer_counts import count_answers
 from inference.api.level_checks import check_sample
+from inference.api.pending_response import Outcome
 from inference.api.prepared_request import PreparedRequest, outputs_of
 from inference.api.rates.spending import refund, spend
-from inference.api.submitter import ON_HANG_UP, submitter
+from inference.api.request_trace import RequestTrace
+from inference.api.submitter import Submission, submitter
 from inference.cascade.answer_plan import AnswerPlan
 from inference.number_format import format_number, format_seconds
 from inference.queueing.log_fields import reply_fields
@@ -54,29 +56,56 @@ HEADER_PARAMETERS: Final = [
 ]
 
 
-def infer(prepared: PreparedRequest, *, environ: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The answer, as the JSON value that clients get.
+class InferRun:
+    """One request on its way: `submit` in a thread, `wait` on an event loop, `conclude` in a thread.
 
-    With the WSGI `environ` of who waits for it the request is cancelled when they hang up. Raises HmiError:
-    `rate_limited`, `quota_exceeded`, `conflict`, `worker_unavailable` or `queue_full` when nothing was
-    accepted; after that `cancelled`, `deadline_exceeded` and whatever the inference worker reports.
+    ``trace`` gets the answer.
     """
-    release_database()
-    counted = spend(prepared.limits.tokens, prepared.tokens)
-    reserved = False
-    try:
-        reserved = spend([prepared.daily])
-        with submitter().submit(prepared) as submission:
-            if environ and (watch := environ.get(ON_HANG_UP)):
-                watch(submission.hang_up)
-            reply = submission.wait()
-        return conclude(prepared, reply)
-    except BaseException as error:
-        if counted and is_free(error):
+
+    def __init__(self, prepared: PreparedRequest, trace: RequestTrace) -> None:
+        self._prepared, self._trace = prepared, trace
+        self._counted = self._reserved = False
+        self._submission: Submission
+
+    def submit(self) -> None:
+        """Count the request against its limits, and send it off. Raises HmiError: `rate_limited` or
+        `quota_exceeded`; then nothing is counted."""
+        release_database()
+        prepared = self._prepared
+        self._counted = spend(prepared.limits.tokens, prepared.tokens)
+        try:
+            self._reserved = spend([prepared.daily])
+            self._submission = submitter().submit(prepared)
+        except BaseException as error:
+            self._refund(error)
+            raise
+
+    async def wait(self) -> InferReply | None:
+        """The worker's reply; None if none came in time. Raises HmiError if nothing was accepted: `conflict`,
+        `worker_unavailable` or `queue_full`."""
+        return await self._submission.reply()
+
+    def cancel(self) -> None:
+        """Cancel the request if it has no reply. For any thread; returns at once."""
+        self._submission.cancel()
+
+    def conclude(self, outcome: Outcome[InferReply | None]) -> dict[str, Any]:
+        """The answer, as the JSON value that clients get, from the outcome of `wait`. Raises HmiError: what
+        `wait` raised, `cancelled`, `deadline_exceeded`, and whatever the worker reports."""
+        try:
+            self._trace.answer = answer = conclude(self._prepared, outcome())
+        except BaseException as error:
+            self._submission.cancel()
+            self._refund(error)
+            raise
+        return answer
+
+    def _refund(self, error: BaseException) -> None:
+        prepared = self._prepared
+        if self._counted and is_free(error):
             refund(prepared.limits.tokens, prepared.tokens)
-        if reserved and not is_of_today(error):
+        if self._reserved and not is_of_today(error):
             refund([prepared.daily], 1)
-        raise
 
 
 def is_free(error: BaseException) -> bool:

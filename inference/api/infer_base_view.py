@@ -1,8 +1,13 @@
-"""What all views that ask a model have in common: who may, how often, and under which name."""
+"""What all views that ask a model have in common: who may, how often, under which name, and how they wait for
+the answer."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.exceptions import APIException
 from rest_framework.request import Request
@@ -11,8 +16,10 @@ from rest_framework.views import APIView
 from structlog.contextvars import get_contextvars
 
 from inference.api.callers import IsIdentified, enter_asked_tenant
-from inference.api.infer import infer
+from inference.api.idempotency import NO_CLAIM, AnswerClaim
+from inference.api.infer import InferRun
 from inference.api.parsers import InferBodyParser
+from inference.api.pending_response import Outcome, respond_later
 from inference.api.prepared_request import prepare_request
 from inference.api.rates.limits import REQUESTS
 from inference.api.rates.throttles import InferRate, count_member_request, key_of
@@ -25,6 +32,19 @@ from tenants.base.upload_concurrency import INFER_BODY_LIMIT, SMALL_BODY_BYTES
 from tenants.usage.models import RequestApi
 
 UNREADABLE: Final = (HmiError, APIException, OSError)
+
+Answer = dict[str, Any]
+Reply = TypeVar("Reply")
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedCall(Generic[Reply]):
+    """A call that workers compute. ``wait`` is for an event loop, ``conclude`` makes the answer from its
+    outcome in a thread, ``cancel`` may be called by any thread."""
+
+    wait: Callable[[], Coroutine[Any, Any, Reply]]
+    conclude: Callable[[Outcome[Reply]], Answer]
+    cancel: Callable[[], object]
 
 
 class InferAPIView(APIView):
@@ -76,15 +96,54 @@ class InferAPIView(APIView):
         count_member_request(request, tenant, REQUESTS)
         return tenant
 
-    def ask(
+    def submit(
         self, request: Request, call: InferCall, *, tenant: Tenant, embed: bool = False
-    ) -> dict[str, Any]:
-        """The answer to the call, for whoever sent the request."""
+    ) -> SubmittedCall[Any]:
+        """Submit the call, for whoever sent the request. With ``embed`` the results are embeddings."""
         key = key_of(request)
         prepared = prepare_request(call, tenant=tenant, key=key, request_id=self.request_id, embed=embed)
         self.request_trace.set_prepared(prepared)
-        self.request_trace.answer = answer = infer(prepared, environ=request.META)
-        return answer
+        run = InferRun(prepared, self.request_trace)
+        run.submit()
+        return SubmittedCall(run.wait, run.conclude, run.cancel)
+
+    def answer_later(
+        self,
+        submit: Callable[[], SubmittedCall[Any]],
+        respond: Callable[[Answer], HttpResponse],
+        *,
+        claim: AnswerClaim = NO_CLAIM,
+    ) -> HttpResponseBase:
+        """The response to the answer of the call that ``submit`` submits, or to the earlier answer of the
+        claim. No thread waits for it. Raises HmiError if the call cannot be submitted."""
+        if claim.earlier is not None:
+            return respond(claim.earlier)
+        with claim.released_on_error():
+            call = submit()
+
+        def conclude(outcome: Outcome[Any]) -> HttpResponse:
+            with claim.released_on_error():
+                answer = call.conclude(outcome)
+            claim.keep(answer)
+            return respond(answer)
+
+        self.request_trace.deferred = True
+        return respond_later(
+            self.request._request, call.wait, partial(self._finish, conclude), cancel=call.cancel
+        )
+
+    def _finish(
+        self, conclude: Callable[[Outcome[Any]], HttpResponse], outcome: Outcome[Any]
+    ) -> HttpResponse:
+        """The rendered response, with errors as Django REST framework reports those of a view."""
+        self.request_trace.deferred = False
+        response: HttpResponse
+        try:
+            response = conclude(outcome)
+        except Exception as error:  # noqa: BLE001 - it raises what it does not know
+            response = self.handle_exception(error)
+        response = self.finalize_response(self.request, response, *self.args, **self.kwargs)
+        return response.render() if isinstance(response, Response) else response
 
     def _record(self, request: Request, status: int, code: str) -> None:
         if request.method != "POST":

@@ -1,14 +1,14 @@
 """How many bytes of large bodies this process has in hand: what they are read into is larger still."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
+from inference.api.pending_response import when_complete
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import SMALL_BODY_BYTES
 
@@ -57,18 +57,6 @@ def hold(size: int) -> None:
     held.append(size)
 
 
-@contextmanager
-def counted() -> Iterator[None]:
-    """What is held inside counts until the end of the block."""
-    held: list[int] = []
-    token = _of_request.set(held)
-    try:
-        yield
-    finally:
-        _of_request.reset(token)
-        _in_progress.give_back(sum(held))
-
-
 class LargeBodies:
     """Middleware: what a request holds counts until it is answered."""
 
@@ -76,5 +64,14 @@ class LargeBodies:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        with counted():
-            return self._get_response(request)
+        held: list[int] = []
+        token = _of_request.set(held)
+        try:
+            response = self._get_response(request)
+        except BaseException:
+            _in_progress.give_back(sum(held))
+            raise
+        finally:
+            _of_request.reset(token)
+        when_complete(response, lambda _: _in_progress.give_back(sum(held)))
+        return response

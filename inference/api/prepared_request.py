@@ -31,7 +31,7 @@ from inference.text.outputs import OutputNames, Outputs
 from inference.text.tokenization import Encoding, TextTokenizer
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.ttl_cache import cached, require_thread
+from tenants.base.ttl_cache import cached
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.resolution import require_encoder, resolve_model_cached
 
@@ -41,8 +41,6 @@ log = logging.getLogger(__name__)
 
 KEPT_S: Final = math.inf
 """Artifacts never change."""
-LONG_CHARACTERS: Final = 20_000
-"""Tokenising more than this takes milliseconds, which an event loop has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,29 +92,24 @@ def prepare_request(
     *,
     tenant: Tenant,
     key: ApiKey | None = None,
-    limits: Limits | None = None,
     request_id: str | None = None,
     embed: bool = False,
 ) -> PreparedRequest:
     """Resolve the model of the call for `tenant`, choose between an alias's version and its canary, and
     tokenise the inputs.
 
-    The caller has checked that whoever asks may act for the tenant. `limits` are those of tenant and key,
-    where they are known. With `embed` each result is the text's `embedding`, whatever the model's task is.
-    Raises HmiError: inputs that are not those of the model, `invalid_field` (a generative model),
-    `not_found`, `model_not_ready`, `quota_exceeded`, `rate_limited`; and CacheMiss within ``cached_only``
-    where something is not cached or the texts are long.
+    The caller has checked that whoever asks may act for the tenant. With `embed` each result is the text's
+    `embedding`, whatever the model's task is. Raises HmiError: inputs that are not those of the model,
+    `invalid_field` (a generative model), `not_found`, `model_not_ready`, `quota_exceeded`, `rate_limited`.
     """
     named = require_encoder(resolve_model_cached(tenant, call.model))
     texts = fit_inputs(call.inputs, task="" if embed else named.task, pairs=named.pairs and not embed)
     daily = daily_limit(tenant)
-    if sum(map(_characters, texts)) > LONG_CHARACTERS:
-        require_thread("long texts")
     resolved = version_for(named, texts)
     codec = text_codec(
         root=resolved.root_digest, version=resolved.digest, cascade=resolved.cascade, embed=embed
     )
-    limits = limits or limits_of(tenant, key)
+    limits = limits_of(tenant, key)
     with reading_texts(limits.tokens):
         encoded = encode(codec, texts)
     plan = codec.plan(call.policy or default_policy(resolved.policy), call.target)
@@ -144,14 +137,9 @@ def prepare_request(
     return prepared
 
 
-def _characters(given: InferInput) -> int:
-    return len(given.text) + len(given.text_pair or "")
-
-
 def text_codec(*, root: str, version: str, cascade: str = "", embed: bool) -> TextCodec:
     """The codec of a model, by the digests of its root, its version and the profile of its cascade ("": that
-    of the version). Raises HmiError(inference_failed) where an artifact cannot be read, and CacheMiss within
-    ``cached_only``."""
+    of the version). Raises HmiError(inference_failed) where an artifact cannot be read."""
     if embed:
         return cached(f"codec:{root}", lambda: TextCodec(_tokenizer(root), None), KEPT_S)
     return cached(f"codec:{root}:{version}:{cascade}", lambda: _codec(root, version, cascade), KEPT_S)

@@ -110,8 +110,8 @@ class RequestTrace:
             answers_record(tenant=tenant, model_name=name, version=self.model.version, count=count)
 
     @contextmanager
-    def recorded(self) -> Iterator[None]:
-        """Record the request at the end of the block: as answered, or with the error that leaves it."""
+    def recorded_on_error(self) -> Iterator[None]:
+        """Record the request with the error that leaves the block."""
         try:
             yield
         except HmiError as error:
@@ -121,7 +121,6 @@ class RequestTrace:
         except Exception:
             self.record(500, str(ErrorCode.INTERNAL))
             raise
-        self.record(200)
 
     def _entry(self, tenant: Tenant, status: int, code: str, latency_ms: float) -> RequestEntry:
         name, version = self._asked()

@@ -1,13 +1,13 @@
-"""Sending prepared requests to the inference workers, from event loops and threads: one thread submits
-batch what all of them ask."""
+"""Sending prepared requests to the inference workers: threads hand them over, one thread submits them in
+batches, and event loops wait for the replies."""
 
 import asyncio
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, InvalidStateError, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Final
 
@@ -34,33 +34,29 @@ log = logging.getLogger(__name__)
 AT_ONCE: Final = 64
 CANCELLING_THREADS: Final = 2
 CLOSE_S: Final = 5.0
-ON_HANG_UP: Final = "hmi.on_hang_up"
-"""Where a server that can tell puts, into the WSGI environment, a function that takes what is to be called if
-the caller hangs up before the answer."""
 
 
 class Submission:
     """One request on its way to the workers, and the reply to come. ``cancel_pool`` cancels it where nobody
-    waits for it any more."""
+    waits for it any more; ``forget`` is called once there is nothing more to wait for."""
 
-    def __init__(self, prepared: PreparedRequest, message: InferRequest, cancel_pool: Executor) -> None:
+    def __init__(
+        self,
+        prepared: PreparedRequest,
+        message: InferRequest,
+        cancel_pool: Executor,
+        forget: Callable[[str], None],
+    ) -> None:
         self.prepared, self.message = prepared, message
         self.made_at = time.monotonic()
         self._cancel_pool = cancel_pool
         self._seconds = prepared.admission.seconds + GRACE_S
         self._reply: Future[InferReply] = Future()
+        self._reply.add_done_callback(lambda _: forget(message.id))
         self.accepted = self._cancelled = False
 
-    def wait(self) -> InferReply | None:
-        """The reply, None when nothing came back in time. Raises HmiError when nothing was accepted."""
-        try:
-            return self._reply.result(self._seconds)
-        except TimeoutError:
-            self._cancelled = True
-            return None
-
     async def reply(self) -> InferReply | None:
-        """As `wait`, for the task of an event loop."""
+        """The reply, None when nothing came back in time. Raises HmiError when nothing was accepted."""
         try:
             return await asyncio.wait_for(asyncio.wrap_future(self._reply), self._seconds)
         except TimeoutError:
@@ -72,8 +68,8 @@ class Submission:
                 self._take_back()
             raise
 
-    def hang_up(self) -> None:
-        """Nobody waits for it any more. For any thread, and returns at once."""
+    def cancel(self) -> None:
+        """Cancel the request if it has no reply. For any thread, and returns at once."""
         if not self._reply.done():
             self._cancelled = True
             if self.accepted:
@@ -117,14 +113,14 @@ class Submitter:
         self._thread = threading.Thread(target=self._run, name="submitter", daemon=True)
         self._thread.start()
 
-    @contextmanager
-    def submit(self, prepared: PreparedRequest) -> Iterator[Submission]:
-        """In here the request is on its way, and its reply is waited for."""
-        message = self._gateway.client.request(prepared.model, prepared.sequences, **prepared.how)
-        submission = Submission(prepared, message, self._cancel_pool)
-        with self._gateway.client.expecting(message, submission.answer):
-            self._submissions.put(submission)
-            yield submission
+    def submit(self, prepared: PreparedRequest) -> Submission:
+        """Send the request off. Its reply is expected from now on."""
+        client = self._gateway.client
+        message = client.request(prepared.model, prepared.sequences, **prepared.how)
+        submission = Submission(prepared, message, self._cancel_pool, client.forget)
+        client.expect(message, submission.answer)
+        self._submissions.put(submission)
+        return submission
 
     def close(self) -> None:
         """Submit what was prepared, and end, within CLOSE_S."""

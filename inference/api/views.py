@@ -1,7 +1,9 @@
 """The infer endpoint: who asks, what they ask, the answer; and how they take it back."""
 
+from functools import partial
 from typing import Any
 
+from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
@@ -9,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from inference.api.callers import IsIdentified, enter_asked_tenant
-from inference.api.idempotency import answered_once
+from inference.api.idempotency import claim_answer
 from inference.api.infer import HEADER_PARAMETERS, answer_headers, cancel
 from inference.api.infer_base_view import InferAPIView
 from inference.api.rates.limits import MANAGE
@@ -57,16 +59,16 @@ class InferView(InferAPIView):
             *HEADER_PARAMETERS,
         ],
     )
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> HttpResponseBase:
         """Run inference on a model."""
         key = check_key(request.headers.get(idempotency.HEADER))
         call = parse_call(request.data, timeout_header=request.headers.get(TIMEOUT_HEADER))
         tenant = self.enter_tenant_of(request, call.model)
+        claim = claim_answer(tenant=tenant.slug, key=key, body=request.data, seconds=call.seconds)
+        submit = partial(self.submit, request, call, tenant=tenant)
+        return self.answer_later(submit, self._respond, claim=claim)
 
-        def ask() -> dict[str, Any]:
-            return self.ask(request, call, tenant=tenant)
-
-        answer = answered_once(ask, tenant=tenant.slug, key=key, body=request.data, seconds=call.seconds)
+    def _respond(self, answer: dict[str, Any]) -> Response:
         self.request_trace.answer = answer
         return Response(answer, headers=answer_headers(answer))
 

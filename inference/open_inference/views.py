@@ -1,9 +1,10 @@
 """Views of the Open Inference Protocol: server and model metadata, readiness, inference."""
 
+from functools import partial
 from typing import Any, Final
 
 from django.conf import settings
-from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.authentication import SessionAuthentication
@@ -156,7 +157,7 @@ class ModelInferView(InferAPIView):
             )
         ],
     )
-    def post(self, request: Request, model: str, version: int | None = None) -> HttpResponse:
+    def post(self, request: Request, model: str, version: int | None = None) -> HttpResponseBase:
         """Run inference on a model."""
         reference = _reference(model, version)
         tenant = self.enter_tenant_of(request, reference)
@@ -175,8 +176,8 @@ class ModelInferView(InferAPIView):
                 "target": parsed.target,
             }
         )
-        answer = self.ask(request, call, tenant=tenant)
-        return oip_response(answer, parsed, signature)
+        submit = partial(self.submit, request, call, tenant=tenant)
+        return self.answer_later(submit, partial(oip_response, request=parsed, signature=signature))
 
 
 @extend_schema_view(get=extend_schema(operation_id="oip_version"))

@@ -1,4 +1,4 @@
-"""Tokens and replies between the thread that reads them and whoever waits, a thread or an event loop."""
+"""Tokens and replies on their way from the thread that reads them to the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Arrival = tuple[int, GeneratedToken | InferReply]
 
 
 class Arrivals:
-    """What came and was not taken yet, in its order. One reader, which is either a thread or a task."""
+    """What came and was not taken yet, in its order. `put` is for the reading thread, `take` for one task."""
 
     def __init__(self) -> None:
         self._arrived: SimpleQueue[Arrival] = SimpleQueue()
@@ -23,16 +23,8 @@ class Arrivals:
         self._arrived.put((index, item))
         self._wake()
 
-    def take(self, seconds: float) -> list[Arrival]:
+    async def take(self, seconds: float) -> list[Arrival]:
         """All that came, waiting at most so long for the first; nothing after that time."""
-        try:
-            first = self._arrived.get(timeout=max(0.0, seconds))
-        except Empty:
-            return []
-        return [first, *self._rest()]
-
-    async def take_async(self, seconds: float) -> list[Arrival]:
-        """As `take`, in a task of an event loop."""
         loop, is_there = asyncio.get_running_loop(), asyncio.Event()
         self._wake = lambda: loop.call_soon_threadsafe(is_there.set)
         if taken := self._rest():

@@ -1,12 +1,13 @@
 """The completions of one request: submitted together, read as their tokens come, counted at their end."""
 
+import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from django.db import InterfaceError, OperationalError
 from redis.exceptions import RedisError
@@ -15,7 +16,7 @@ from inference.api.admission import AdmissionRequest, Gateway, admit, gateway, r
 from inference.api.infer import failure_of, is_free, is_of_today
 from inference.api.rates.spending import charge, refund, spend
 from inference.api.request_trace import RequestTrace
-from inference.api.submitter import ON_HANG_UP, refusal_of
+from inference.api.submitter import refusal_of
 from inference.number_format import format_seconds
 from inference.openai.arrivals import Arrival, Arrivals
 from inference.openai.choices import Delta
@@ -31,6 +32,8 @@ from tenants.usage.services.usage import answers_record, usage_record
 
 log = logging.getLogger(__name__)
 
+CompletedChoices = list[list[Delta]]
+"""All deltas of each choice."""
 OK: Final = "ok"
 CHARGE_EVERY: Final = 16
 """Generated tokens are charged in portions of so many."""
@@ -194,6 +197,47 @@ class CompletionRun:
                 raise failure
         return choice.accept(events)
 
+    async def next_deltas(self, silence_s: float) -> list[Delta]:
+        """The next deltas; none after a silence of so many seconds, if the queue still has the completion.
+        Raises HmiError."""
+        silent_until, silent = time.monotonic() + silence_s, False
+        while not silent:
+            if not self.seconds_to_check:
+                await asyncio.to_thread(self.check_caller)
+            left = silent_until - time.monotonic()
+            silent = left <= 0
+            if silent:
+                deltas = await asyncio.to_thread(self.read)
+            else:
+                wait_s = min(left, self.seconds_left, self.seconds_to_check)
+                deltas = self.accept(await self.arrivals.take(wait_s))
+            if cut := [delta.index for delta in deltas if self.is_cut(delta)]:
+                await asyncio.to_thread(self.cancel, cut)
+            if self.owes:
+                await asyncio.to_thread(self.charge)
+            if deltas:
+                return deltas
+        return []
+
+    async def complete(self) -> CompletedChoices:
+        """The deltas of all choices, once they have ended. Raises HmiError."""
+        deltas: CompletedChoices = [[] for _ in self.prepared.sampling]
+        while not self.ended:
+            for delta in await self.next_deltas(CHECK_CALLER_EVERY_S):
+                deltas[delta.index].append(delta)
+        return deltas
+
+    @contextmanager
+    def closed_at_end(self) -> Iterator[None]:
+        """Close the run after the block, and note the error that leaves it."""
+        try:
+            yield
+        except BaseException as error:
+            self.fail(error)
+            raise
+        finally:
+            self.close()
+
     def is_cut(self, delta: Delta) -> bool:
         """Whether the choice ended with this delta, at a stop string, and is still being generated."""
         return delta.finish_reason is not None and not self._readers[delta.index].ended
@@ -275,32 +319,6 @@ class CompletionRun:
         if self._failure is None:
             return OK if self.ended else str(ErrorCode.CANCELLED)
         return str(self._failure.code if isinstance(self._failure, HmiError) else ErrorCode.INTERNAL)
-
-
-def complete(run: CompletionRun, *, environ: Mapping[str, Any]) -> tuple[list[list[Delta]], Usage]:
-    """All deltas of each choice of a run, and the usage. Waits in this thread; if who waits for it hangs up,
-    by the WSGI ``environ``, the choices are cancelled. Raises HmiError."""
-    run.submit()
-    try:
-        if watch := environ.get(ON_HANG_UP):
-            watch(run.cancel)
-        deltas: list[list[Delta]] = [[] for _ in run.prepared.sampling]
-        while not run.ended:
-            if not run.seconds_to_check:
-                run.check_caller()
-            arrived = run.arrivals.take(min(run.seconds_left, run.seconds_to_check))
-            for delta in run.accept(arrived) if arrived or not run.seconds_left else run.read():
-                deltas[delta.index].append(delta)
-                if run.is_cut(delta):
-                    run.cancel([delta.index])
-            if run.owes:
-                run.charge()
-        return deltas, run.usage
-    except BaseException as error:
-        run.fail(error)
-        raise
-    finally:
-        run.close()
 
 
 def _admit(connection: Gateway, asking: AdmissionRequest) -> None:

@@ -3,7 +3,6 @@ database connection."""
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -51,7 +50,8 @@ class CompletionEvents:
             if opening := self._chunks.opening(len(self._run.prepared.sampling)):
                 yield opening
             while not self._run.ended:
-                yield await self._next()
+                deltas = await self._run.next_deltas(self._heartbeat_s)
+                yield b"".join(map(self._chunks.chunk, deltas)) or HEARTBEAT
             yield self._chunks.end(self._run.usage)
         except HmiError as error:
             self._run.fail(error)
@@ -62,25 +62,3 @@ class CompletionEvents:
             self._run.fail(error)
             message = INTERNAL_MESSAGE
             yield self._chunks.error(HmiError(ErrorCode.INTERNAL, message))
-
-    async def _next(self) -> bytes:
-        """The next chunks, or a heartbeat after a silence. Raises HmiError, also if the queue has lost a
-        completion."""
-        run, silent_until, silent = self._run, time.monotonic() + self._heartbeat_s, False
-        while not silent:
-            if not run.seconds_to_check:
-                await asyncio.to_thread(run.check_caller)
-            left = silent_until - time.monotonic()
-            silent = left <= 0
-            if silent:
-                deltas = await asyncio.to_thread(run.read)
-            else:
-                wait_s = min(left, run.seconds_left, run.seconds_to_check)
-                deltas = run.accept(await run.arrivals.take_async(wait_s))
-            if cut := [delta.index for delta in deltas if run.is_cut(delta)]:
-                await asyncio.to_thread(run.cancel, cut)
-            if run.owes:
-                await asyncio.to_thread(run.charge)
-            if deltas:
-                return b"".join(map(self._chunks.chunk, deltas))
-        return HEARTBEAT

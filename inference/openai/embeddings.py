@@ -6,8 +6,10 @@ from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiExample, extend_schema, inline_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -97,15 +99,19 @@ class EmbeddingsView(InferAPIView):
             OpenApiExample("Two texts", {"model": "acme/tickets", "input": ["One", "Two"]}, request_only=True)
         ],
     )
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> HttpResponseBase:
         """Create embeddings of texts."""
         body = parse_embeddings_request(request.data)
         tenant = self.enter_tenant_of(request, body.call.model)
-        answer = self.ask(request, body.call, tenant=tenant, embed=True)
-        model, tokens = answer["model"], answer["usage"]["tokens"]
-        vectors = _embeddings_json(answer["results"], f"{model['name']}:{model['version']}", body.options)
-        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return Response(vectors | {"usage": usage}, headers=answer_headers(answer))
+        submit = partial(self.submit, request, body.call, tenant=tenant, embed=True)
+        return self.answer_later(submit, partial(_embeddings_response, options=body.options))
+
+
+def _embeddings_response(answer: Mapping[str, Any], options: EmbeddingOptions) -> Response:
+    model, tokens = answer["model"], answer["usage"]["tokens"]
+    vectors = _embeddings_json(answer["results"], f"{model['name']}:{model['version']}", options)
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return Response(vectors | {"usage": usage}, headers=answer_headers(answer))
 
 
 class EmbeddingsEndpoint(EncoderEndpoint):

@@ -11,11 +11,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from inference.api.callers import caller_check
-from inference.api.idempotency import answered_once
+from inference.api.idempotency import claim_answer
 from inference.api.infer import DIGEST, HEADER_DESCRIPTIONS, MODEL, NUMBER_FORMAT
-from inference.api.infer_base_view import InferAPIView
+from inference.api.infer_base_view import InferAPIView, SubmittedCall
+from inference.api.pending_response import Outcome
 from inference.api.rates.throttles import key_of
-from inference.openai.completion_run import CompletionRun, complete
+from inference.openai.completion_run import CompletedChoices, CompletionRun
 from inference.openai.completion_stream import stream_response
 from inference.openai.completions import CHAT, TEXT, ChoiceFormat, Heading, response_json
 from inference.openai.errors import PermissiveNegotiation, error_responses
@@ -73,14 +74,13 @@ class GenerationView(InferAPIView):
                 )
             return self._stream(self._run(request, call, tenant), call)
 
-        def ask() -> dict[str, Any]:
-            return self._complete(request, self._run(request, call, tenant))
-
         seconds = float(settings.HMI_GENERATION_DEADLINE_S)
-        answer = answered_once(
-            ask, tenant=tenant.slug, key=idempotency_key, body=request.data, seconds=seconds
+        claim = claim_answer(tenant=tenant.slug, key=idempotency_key, body=request.data, seconds=seconds)
+        return self.answer_later(
+            lambda: self._submit(self._run(request, call, tenant)),
+            lambda answer: Response(answer["body"], headers=answer["headers"]),
+            claim=claim,
         )
-        return Response(answer["body"], headers=answer["headers"])
 
     def _run(self, request: Request, call: GenerationCall, tenant: Tenant) -> CompletionRun:
         """A run that is not submitted yet."""
@@ -91,15 +91,20 @@ class GenerationView(InferAPIView):
         self.request_trace.keep_texts(lambda: texts_of(call))
         return CompletionRun(prepared, self.request_trace, caller_check(request, tenant))
 
-    def _complete(self, request: Request, run: CompletionRun) -> dict[str, Any]:
-        """The body and the headers of the answer."""
+    def _submit(self, run: CompletionRun) -> SubmittedCall[CompletedChoices]:
+        """Submit the run. Its answer is the body and the headers of the response."""
         heading = heading_of(run.prepared)
-        deltas, usage = complete(run, environ=request.META)
-        body = response_json(self.style, heading, deltas, usage)
-        headers = headers_of(heading)
-        if number_format := body.get("hmi", {}).get("number_format"):
-            headers[NUMBER_FORMAT] = number_format
-        return {"body": body, "headers": headers}
+        run.submit()
+
+        def conclude(outcome: Outcome[CompletedChoices]) -> dict[str, Any]:
+            with run.closed_at_end():
+                body = response_json(self.style, heading, outcome(), run.usage)
+            headers = headers_of(heading)
+            if number_format := body.get("hmi", {}).get("number_format"):
+                headers[NUMBER_FORMAT] = number_format
+            return {"body": body, "headers": headers}
+
+        return SubmittedCall(run.complete, conclude, run.cancel)
 
     def _stream(self, run: CompletionRun, call: GenerationCall) -> HttpResponseBase:
         heading = heading_of(run.prepared)

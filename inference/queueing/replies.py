@@ -254,6 +254,14 @@ class InferClient:
                 if not feed.ended:
                     self.queue.cancel(request.tenant, request.call, request=request.id)
 
+    def expect(self, request: InferRequest, on_reply: OnReply) -> None:
+        """Hand over the reply to the request, which is submitted after this, until `forget`."""
+        self._reader.expect(request.id, on_reply)
+
+    def forget(self, request_id: str) -> None:
+        """Stop expecting the reply to the request."""
+        self._reader.forget(request_id)
+
     @contextmanager
     def expecting(
         self, request: InferRequest, on_reply: OnReply, on_token: OnToken | None = None

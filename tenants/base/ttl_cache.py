@@ -2,9 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from cachetools import TLRUCache
@@ -12,10 +10,6 @@ from cachetools import TLRUCache
 Value = TypeVar("Value")
 
 MAX_ENTRIES: Final = 50_000
-
-
-class CacheMiss(Exception):
-    """``cached_only`` forbids loading what is not cached, and what takes long."""
 
 
 class CacheEntry(NamedTuple):
@@ -52,7 +46,6 @@ class TtlCache:
 
 
 _process_cache = TtlCache()
-_may_load: ContextVar[bool] = ContextVar("may_load", default=True)
 
 
 def process_cache() -> TtlCache:
@@ -63,30 +56,12 @@ def process_cache() -> TtlCache:
 def cached(key: str, load: Callable[[], Value], ttl_s: float) -> Value:
     """Return the cached value, or call ``load`` and cache its result for ``ttl_s`` seconds.
 
-    None and exceptions are not cached. Raises ``CacheMiss`` within ``cached_only``.
+    None and exceptions are not cached.
     """
     known = _process_cache.get(key) if ttl_s else None
     if known is not None:
         return cast("Value", known)
-    if not _may_load.get():
-        raise CacheMiss(key)
     value = load()
     if ttl_s and value is not None:
         _process_cache.set(key, value, ttl_s)
     return value
-
-
-def require_thread(why: str) -> None:
-    """Raise ``CacheMiss`` within ``cached_only``: what takes long is not for an event loop."""
-    if not _may_load.get():
-        raise CacheMiss(why)
-
-
-@contextmanager
-def cached_only() -> Iterator[None]:
-    """Make ``cached`` and ``require_thread`` raise ``CacheMiss``, for code on an event loop."""
-    token = _may_load.set(False)
-    try:
-        yield
-    finally:
-        _may_load.reset(token)

@@ -1,9 +1,11 @@
 """The headers by which clients see how near their limits are."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from django.http import HttpRequest, HttpResponse
 
+from inference.api.pending_response import when_complete
 from inference.api.rates.limits import TOKENS, Limit
 from inference.api.rates.local_buckets import BucketState
 from inference.api.rates.spending import local_buckets
@@ -26,17 +28,18 @@ class RateHeaders:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        for name, value in rate_headers(getattr(request, TOLD, ())).items():
-            response.headers[name] = value
+        when_complete(response, partial(_add_headers, getattr(request, TOLD, ())))
         return response
 
 
-def rate_headers(limits: Sequence[Limit]) -> dict[str, str]:
-    """What they tell of these limits; nothing where there are none."""
-    return {
+def _add_headers(limits: Sequence[Limit], response: HttpResponse) -> None:
+    """Add what there is to tell of these limits; nothing where there are none."""
+    told = {
         **_told("tokens", [limit for limit in limits if limit.what == TOKENS]),
         **_told("requests", [limit for limit in limits if limit.what != TOKENS]),
     }
+    for name, value in told.items():
+        response.headers[name] = value
 
 
 def _told(kind: str, limits: Iterable[Limit]) -> dict[str, str]:

@@ -77,7 +77,7 @@ class LocalBuckets:
         More than a limit allows in a minute is taken when all of that is there, and the rest is owed. Where
         Valkey has to be asked, credit for the limits ``next_to`` these is taken with it.
         """
-        if self.spend_locally(limits, amount):
+        if self._spend_locally(limits, amount):
             return True
         with self._lock:
             now = self._clock()
@@ -105,8 +105,8 @@ class LocalBuckets:
         self._settle(limits)
         return True
 
-    def spend_locally(self, limits: Sequence[Limit], amount: int) -> bool:
-        """``spend``, where nobody has to be asked or told; otherwise False, and nothing is taken."""
+    def _spend_locally(self, limits: Sequence[Limit], amount: int) -> bool:
+        """``spend``, if this process has enough credit; otherwise False, and nothing is taken."""
         with self._lock:
             now = self._clock()
             buckets = [self._bucket(limit) for limit in limits]

@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from frontend.job_stream import Subscription, stream_response
-from inference.api.submitter import ON_HANG_UP
+from inference.api.pending_response import ON_EVENT_LOOP
 from tenants.accounts.models import Membership
 from tenants.base.upload_concurrency import MAX_CONCURRENT_STREAMS
 from tests.e2e.world import WORKER, World, nothing_of_use, report, start, versions_finish
@@ -251,7 +251,7 @@ def test_a_tenant_has_a_share_of_the_streams_and_others_have_theirs(world: World
     viewer.force_login(world.viewer)
 
     def follow(client: Client) -> Any:
-        as_web_server: dict[str, Any] = {ON_HANG_UP: print}
+        as_web_server: dict[str, Any] = {ON_EVENT_LOOP: True}
         return client.get(f"/t/acme/jobs/{job.pk}/live/", **as_web_server)
 
     streams = [follow(client) for client in [owner, viewer] * (MAX_CONCURRENT_STREAMS // 2)]

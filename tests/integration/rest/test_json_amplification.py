@@ -7,6 +7,7 @@ import zlib
 from typing import Any
 
 import pytest
+from django.http import HttpRequest, HttpResponse
 from rest_framework.test import APIClient
 
 from inference.api import large_bodies
@@ -122,10 +123,16 @@ def test_a_bad_character_below_a_long_name_costs_no_more(owner: APIClient) -> No
 
 def test_large_bodies_in_progress_are_bounded_together(owner: APIClient) -> None:
     large = json.dumps({"model": "mood", "inputs": ["x" * 1_500_000]})
-    with large_bodies.counted():
+
+    def hold_all_and_post(_: HttpRequest) -> HttpResponse:
         large_bodies.hold(large_bodies.most_bytes())
-        refused = owner.post(INFER, large, content_type=JSON)
-        small = owner.post(INFER, {"model": "mood", "inputs": ["x"]}, format="json")
+        answers.append(owner.post(INFER, large, content_type=JSON))
+        answers.append(owner.post(INFER, {"model": "mood", "inputs": ["x"]}, format="json"))
+        return HttpResponse()
+
+    answers: list[Any] = []
+    large_bodies.LargeBodies(hold_all_and_post)(HttpRequest())
+    refused, small = answers
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
     assert int(refused["Retry-After"]) >= 1
     assert small.json()["error"]["code"] == "not_found"

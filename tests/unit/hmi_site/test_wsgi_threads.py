@@ -2,17 +2,17 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.core.handlers.wsgi import WSGIRequest
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 
 from hmi_site.http.body_limits import BODY_ERROR, BodyPermit
 from hmi_site.http.wsgi_threads import Message, ThreadedWsgiApp
-from inference.api.submitter import ON_HANG_UP
+from inference.api.pending_response import ON_EVENT_LOOP, PendingResponse
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import SMALL_BODY_BYTES
 
@@ -254,30 +254,64 @@ def test_a_whole_stream_has_an_end() -> None:
     assert [message.get("more_body") for message in server.sent] == [None, True, True, False]
 
 
-def test_a_caller_who_hangs_up_is_noticed_while_the_answer_is_made() -> None:
-    server, noticed = Server(), threading.Event()
+def pending(
+    wait: Callable[[], Coroutine[Any, Any, bytes]], cancel: Callable[[], object] = lambda: None
+) -> PendingResponse[bytes]:
+    """A response with what is awaited as its content."""
+    response = PendingResponse(HttpRequest(), wait, lambda outcome: HttpResponse(outcome()), cancel)
+    response["X-Middleware"] = "yes"
+    response.set_cookie("kept", "too")
+    return response
+
+
+def test_a_pending_response_waits_on_the_event_loop_and_is_finished_in_a_thread() -> None:
+    threads: list[int] = []
+
+    async def wait() -> bytes:
+        threads.append(threading.get_ident())
+        await asyncio.sleep(0)
+        return b"good"
+
+    response = pending(wait)
+    response.when_complete(lambda finished: finished.headers.setdefault("X-Size", str(len(finished.content))))
 
     def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
-        environ[ON_HANG_UP](noticed.set)
-        server.hang_up()
-        assert noticed.wait(10)
-        start_response("200 OK", [])
-        return HttpResponse(b"for nobody")
+        assert ON_EVENT_LOOP in environ
+        return cast("Iterable[bytes]", response)
 
-    assert server.ask(application) == b""
-    assert noticed.is_set()
-
-
-def test_who_hangs_up_after_the_answer_is_of_no_interest() -> None:
-    server, noticed = Server(), threading.Event()
-
-    def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
-        environ[ON_HANG_UP](noticed.set)
-        start_response("200 OK", [])
-        return HttpResponse(b"good")
-
+    server = Server()
     assert server.ask(application) == b"good"
-    assert not noticed.is_set()
+    assert threads == [threading.get_ident()]
+    headers = dict(server.sent[0]["headers"])
+    assert headers[b"X-Middleware"] == b"yes"
+    assert headers[b"Content-Length"] == headers[b"X-Size"] == b"4"
+    assert headers[b"Set-Cookie"].startswith(b"kept=too")
+
+
+def test_a_client_that_disconnects_cancels_a_pending_response() -> None:
+    server, cancelled = Server(), threading.Event()
+
+    async def wait() -> bytes:
+        server.hang_up()
+        assert await asyncio.to_thread(cancelled.wait, 10)
+        return b"for nobody"
+
+    finished: list[HttpResponse] = []
+    response = pending(wait, cancelled.set)
+    response.when_complete(finished.append)
+    assert server.ask(lambda *_: cast("Iterable[bytes]", response)) == b""
+    assert len(finished) == 1
+
+
+def test_a_client_that_disconnects_after_the_response_cancels_nothing() -> None:
+    cancelled = threading.Event()
+
+    async def wait() -> bytes:
+        return b"good"
+
+    response = pending(wait, cancelled.set)
+    assert Server().ask(lambda *_: cast("Iterable[bytes]", response)) == b"good"
+    assert not cancelled.is_set()
 
 
 def test_what_is_to_be_done_at_the_end_is_done_when_the_server_stops() -> None:

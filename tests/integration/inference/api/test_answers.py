@@ -9,7 +9,6 @@ from django.db import connection
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from inference.api.infer import infer
 from inference.api.prepared_request import prepare_request
 from inference.api.validation import InferCall
 from inference.hplm.hplm import Hplm
@@ -19,6 +18,7 @@ from tenants.accounts.models import User
 from tenants.usage.models import UsageDay
 from tenants.usage.services.usage import usage_flush
 from tests.integration.inference.api.conftest import Ask, Served
+from tests.integration.inference.api.waiting import infer
 from tests.processes import InferenceWorker
 from tests.reference_hplm import predict_reference
 from tests.rounding import up_to_rounding

@@ -10,7 +10,6 @@ from django.db import connection
 from pytest_django import Settings
 from redis import Redis
 
-from inference.api.infer import infer
 from inference.api.level_checks import (
     LevelCheck,
     LevelChecker,
@@ -29,6 +28,7 @@ from tenants.accounts.models import Tenant
 from tenants.base.scope import platform_scope
 from tenants.usage.models import AnswerDay, UsageDay
 from tests.integration.inference.api.conftest import Ask, Served
+from tests.integration.inference.api.waiting import infer
 from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny import tiny_texts
 

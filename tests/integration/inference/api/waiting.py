@@ -1,5 +1,6 @@
-"""Requests that wait while a test does something else."""
+"""Requests that are waited for: by an event loop, or while a test does something else."""
 
+import asyncio
 import threading
 from typing import Any
 
@@ -7,9 +8,21 @@ from django.db import connection
 from redis import Redis
 from rest_framework.test import APIClient
 
+from inference.api.infer import InferRun
+from inference.api.prepared_request import PreparedRequest
+from inference.api.request_trace import RequestTrace
+from tenants.usage.models import RequestApi
 from tests.integration.inference.api.conftest import Served
 from tests.integration.inference.queueing.requests import depth
 from tests.processes import wait_until
+
+
+def infer(prepared: PreparedRequest) -> dict[str, Any]:
+    """The answer to a request that is prepared. Raises HmiError."""
+    run = InferRun(prepared, RequestTrace(RequestApi.INFER, prepared.request_id))
+    run.submit()
+    reply = asyncio.run(run.wait())
+    return run.conclude(lambda: reply)
 
 
 class Waiting:

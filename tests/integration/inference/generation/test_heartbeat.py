@@ -1,13 +1,12 @@
 """Streams while there is nothing to send."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from redis import Redis
 
 from inference.api.admission import close_gateway
-from inference.openai.completion_run import CompletionRun, complete
+from inference.openai.completion_run import CompletionRun
 from inference.openai.completion_stream import CompletionEvents
 from inference.openai.completions import DONE, HEARTBEAT, TEXT, ChunkStream
 from inference.openai.generation import heading_of
@@ -56,20 +55,11 @@ def test_a_completion_that_the_queue_has_lost_is_an_error_after_a_silence(
     worker.paused.set()
     call = CompletionCall.parse({"model": "writer", "prompt": "wait", "max_tokens": 7})
     prepared = prepare_completion(call, tenant=served.acme.tenant, key=None, request_id="lost-too")
-    monkeypatch.setattr(CompletionRun, "submit", submit_and_lose(redis_client))
-    with pytest.raises(HmiError, match="lost"):
-        complete(CompletionRun(prepared), environ={})
-
-
-def submit_and_lose(redis: Redis) -> Callable[[CompletionRun], None]:
-    """`CompletionRun.submit`, after which the queue loses its data."""
-    submit = CompletionRun.submit
-
-    def then_lose(run: CompletionRun) -> None:
-        submit(run)
-        redis.flushall()
-
-    return then_lose
+    run = CompletionRun(prepared)
+    run.submit()
+    redis_client.flushall()
+    with pytest.raises(HmiError, match="lost"), run.closed_at_end():
+        asyncio.run(run.complete())
 
 
 def test_a_silent_stream_has_heartbeats_until_there_is_text(served: Served, worker: ScriptedWorker) -> None:

@@ -1,9 +1,8 @@
 """Cancelling a submission before and after the workers have it, and closing a submitter that has work."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor, Future
-from contextlib import ExitStack, contextmanager
 from threading import Event
 from typing import Any
 
@@ -72,11 +71,11 @@ class Client:
             reply_to="replies",
         )
 
-    @contextmanager
-    def expecting(self, message: InferRequest, on_reply: Any) -> Iterator[None]:
+    def expect(self, message: InferRequest, on_reply: Any) -> None:
         self.expected.add(message.id)
-        yield
-        self.expected.remove(message.id)
+
+    def forget(self, request_id: str) -> None:
+        self.expected.discard(request_id)
 
 
 class Connection:
@@ -114,7 +113,7 @@ def prepared(name: str) -> Any:
 def submission_to(connection: Connection, name: str = "one") -> Submission:
     made = prepared(name)
     message = connection.client.request(made.model, made.sequences, **made.how)
-    return Submission(made, message, AtOnce())
+    return Submission(made, message, AtOnce(), connection.client.forget)
 
 
 async def cancel_asker(submission: Submission) -> None:
@@ -145,15 +144,17 @@ def test_an_asker_cancelled_before_cancels_it_once_it_can_be_found(connection: C
 
 def test_one_whose_asker_was_cancelled_while_it_waited_is_not_submitted(connection: Connection) -> None:
     queue, submitter = connection.client.queue, Submitter(connection)  # type: ignore[arg-type]
-    with submitter.submit(prepared("first")) as first:
-        assert queue.busy.wait(PATIENCE_S)
-        with submitter.submit(prepared("second")) as second:
-            asyncio.run(cancel_asker(second))
-            queue.open.set()
-            submitter.close()
+    first = submitter.submit(prepared("first"))
+    assert queue.busy.wait(PATIENCE_S)
+    second = submitter.submit(prepared("second"))
+    asyncio.run(cancel_asker(second))
+    queue.open.set()
+    submitter.close()
     assert queue.submitted == ["first"]
     assert (first.accepted, second.accepted) == (True, False)
     assert queue.cancelled == []
+    assert connection.client.expected == {"first.1"}
+    first.answer(InferReply.failure("first.1", MODEL, "cancelled", "the reply"))
     assert connection.client.expected == set()
 
 
@@ -167,16 +168,15 @@ def test_closing_submits_all_that_wait(connection: Connection, monkeypatch: pyte
 
     monkeypatch.setattr(submitter._thread, "join", open_and_join)
     names = [f"n{number}" for number in range(AT_ONCE + 3)]
-    with ExitStack() as stack:
-        submissions = [stack.enter_context(submitter.submit(prepared(names[0])))]
-        assert queue.busy.wait(PATIENCE_S)
-        submissions += [stack.enter_context(submitter.submit(prepared(name))) for name in names[1:]]
-        assert queue.submitted == []
-        submitter.close()
-        assert not submitter._thread.is_alive()
-        assert sorted(queue.submitted) == sorted(names)
-        assert all(submission.accepted for submission in submissions)
-        submissions[0].hang_up()  # it can be cancelled no more, and nothing is raised
+    submissions = [submitter.submit(prepared(names[0]))]
+    assert queue.busy.wait(PATIENCE_S)
+    submissions += [submitter.submit(prepared(name)) for name in names[1:]]
+    assert queue.submitted == []
+    submitter.close()
+    assert not submitter._thread.is_alive()
+    assert sorted(queue.submitted) == sorted(names)
+    assert all(submission.accepted for submission in submissions)
+    submissions[0].cancel()  # it can be cancelled no more, and nothing is raised
     assert queue.cancelled == []
 
 
@@ -189,10 +189,10 @@ def test_a_fault_while_submitting_refuses_all_that_wait(
 
     monkeypatch.setattr(connection.client.queue, "submit_all", fail)
     submitter = Submitter(connection)  # type: ignore[arg-type]
-    with submitter.submit(prepared("first")) as first, submitter.submit(prepared("second")) as second:
-        connection.client.queue.open.set()
-        submitter.close()
-        for submission in (first, second):
-            with pytest.raises(HmiError) as refusal:
-                submission.wait()
-            assert refusal.value.code is ErrorCode.INTERNAL
+    submissions = [submitter.submit(prepared(name)) for name in ("first", "second")]
+    connection.client.queue.open.set()
+    submitter.close()
+    for submission in submissions:
+        with pytest.raises(HmiError) as refusal:
+            asyncio.run(submission.reply())
+        assert refusal.value.code is ErrorCode.INTERNAL
