@@ -90,8 +90,8 @@ def _parts(
     world = shared.open_world(asked, on, files=FILES)
     encoders: dict[str, tuple[shared.Measure, dict[str, object]]] = {
         "parity": (parity.measure, {}),
-        "throughput": (throughput.measure, {"no_peers": True, "repeats": size.repeats or 3}),
-        "ceiling": (ceiling.measure, {"http": False}),
+        "throughput": (throughput.measure, {"repeats": size.repeats or 3}),
+        "ceiling": (ceiling.measure, {}),
         "pipeline": (pipeline.measure, {"picture": None, "trace": None}),
         "memory": (memory.measure, {"hplms": None}),
     }

@@ -23,7 +23,7 @@ from benchmarks.accuracy.comparison import Comparison
 from benchmarks.accuracy.data import DATASETS, QUICK, SCIENTIFIC, Dataset, data_dir
 from benchmarks.accuracy.grid import EPOCHS, MAIN, PATIENCE, SEEDS, Cell, Grid
 from benchmarks.accuracy.methods import DEDICATED, HBERT, METHODS, Method
-from benchmarks.accuracy.tenant_curves import TenantCurves, curves_of, figures_of, rows_of
+from benchmarks.accuracy.tenant_curves import TenantCurves, figures_of, rows_of
 from benchmarks.accuracy.trainings import Shape
 from benchmarks.accuracy.workbench import (
     CORE_HOURS,
@@ -32,7 +32,6 @@ from benchmarks.accuracy.workbench import (
     Workbench,
     conversion_settings,
 )
-from benchmarks.serving.curves import curves
 from inference.hplm.artifact_files import read_artifact_json
 from inference.text.tokenization import ROOT_FILE
 
@@ -70,9 +69,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--tenants", action="append", type=int, help="numbers of tenants of figure 14")
     parser.add_argument("--tokens", type=int, help="that each conversion learns from")
     parser.add_argument("--checkpoint", type=Path, help="folder to convert, if not the demo root's")
-    parser.add_argument(
-        "--picture", type=harness.output_file, metavar="FILE", help="write figure 14 as SVG to FILE"
-    )
     options = parser.parse_args(argv)
     quick = options.quick
     options.datasets = [DATASETS[name] for name in options.dataset or (QUICK if quick else DATASETS)]
@@ -119,9 +115,6 @@ class Accuracy:
         self._print("Learning rates, chosen on dev.", "(end): at an end of the grid.", rates)
         self._print("Test metric of tenants with few rows each, in points.", "", rows_of(points))
         self._console.print({name: round(value, 3) for name, value in figures.items()})
-        if self._options.picture and (lines := curves_of(points)):
-            picture = curves(lines, title="Metric by tenants", x="tenants", y="test metric", tall=False)
-            self._options.picture.write_text(picture, encoding="utf-8")
         return harness.Report("accuracy", self._settings(), rows, figures)
 
     def _cells(self, methods: Sequence[Method], shape: Shape) -> list[Cell]:

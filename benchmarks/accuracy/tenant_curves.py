@@ -1,6 +1,6 @@
 """The paper's figure 14: the metric of models of tenants that have few rows each, by number of tenants."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -103,17 +103,6 @@ def figures_of(points: Sequence[Point]) -> dict[str, float]:
         for task, metric in METRICS.items()
     }
     return {name: mean for name, mean in means.items() if mean is not None}
-
-
-def curves_of(points: Sequence[Point]) -> Mapping[str, list[tuple[float, float]]]:
-    """A line for each method and metric, as shares from 0 to 1 by number of tenants."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for point in points:
-        for task, metric in METRICS.items():
-            mean = point.mean(task)
-            if mean is not None:
-                lines.setdefault(f"{point.method}, {metric}", []).append((point.tenants, mean / 100))
-    return lines
 
 
 def _text(mean: float | None) -> str:

@@ -4,7 +4,7 @@ The test metric of each method on each dataset, beside processor time of a text 
 process, waiting times, and multiplications; the tables of Tabi; calibration; and whether a text's answer
 depends on what else is computed. Trainings and measurements are cached: stop it and start it again.
 
-    python -m benchmarks.frontier --plot frontier.svg
+    python -m benchmarks.frontier
 """
 
 import argparse
@@ -24,7 +24,6 @@ from benchmarks.accuracy.workbench import CORE_HOURS
 from benchmarks.frontier.figures import Figures
 from benchmarks.frontier.measurements import LOSSES, TENANTS, Measurements
 from benchmarks.frontier.path_flips import FORMATS, TEXTS
-from benchmarks.frontier.plot import frontier_svg
 from benchmarks.frontier.serving_cost import Effort
 from inference.errors import HplmError
 from inference.hplm.devices import pick_dtype
@@ -51,11 +50,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(f"\n{title}\n", highlight=False)
         console.out(harness.markdown_table(rows), highlight=False)
     console.print({name: round(value, 4) for name, value in figures.figures().items()})
-    if options.plot and (points := figures.points()):
-        options.plot.write_text(
-            frontier_svg(points, title="Frontier", x="processor ms a text", y="test metric, points"),
-            encoding="utf-8",
-        )
     if options.json:
         flat = [{"table": title, **row} for title, rows in tables.items() for row in rows]
         harness.write_json(
@@ -85,7 +79,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         help="of --model, if not the demo root's",
     )
     parser.add_argument("--model", type=Path, help="measure this trained model of one dataset, train nothing")
-    parser.add_argument("--plot", type=harness.output_file, metavar="FILE", help="the frontier, as SVG")
     options = parser.parse_args(argv)
     if options.model and len(options.dataset or ()) != 1:
         parser.error("--model needs one --dataset")

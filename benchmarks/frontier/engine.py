@@ -180,7 +180,7 @@ class CascadeServer:
 
 
 class DedicatedModel:
-    """A whole model without a PET (a `benchmarks.serving.schemes.Scheme`): all rows of a batch are of this
+    """A whole model without a PET (a `benchmarks.serving.open_loop.Scheme`): all rows of a batch are of this
     one, which is the best that a dedicated model can hope for."""
 
     def __init__(self, root: Root, lower: FullLower, hplm: Path) -> None:

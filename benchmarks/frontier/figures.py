@@ -47,26 +47,6 @@ class Figures:
         }
         return {title: rows for title, rows in tables.items() if rows}
 
-    def points(self) -> dict[str, tuple[float, float]]:
-        """By method, its processor milliseconds of a text and its metric in points, means over the datasets
-        that all methods cover."""
-        covered = [
-            (
-                {name: _mean_of(_cpu_ms(cell, name) for cell in cells) for name in METHODS},
-                {name: _mean_of(_percent(_metric(cell, name)) for cell in cells) for name in METHODS},
-            )
-            for cells in self._by_dataset.values()
-        ]
-        known = [pair for pair in covered if all(None not in one.values() for one in pair)]
-        return {
-            name: (
-                fmean(_known(costs[name] for costs, _ in known)),
-                fmean(_known(metrics[name] for _, metrics in known)),
-            )
-            for name in METHODS
-            if known
-        }
-
     def figures(self) -> dict[str, float]:
         """Those that other tools read; what was not measured is left out."""
         wanted = {

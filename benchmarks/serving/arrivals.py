@@ -27,13 +27,6 @@ def steady(tenants: int, *, every_s: float, seconds: float, seed: int) -> Arriva
     return Arrivals(found.at[:count], found.tenants[:count])
 
 
-def burst(clients: int, *, launching_s: float, requests: int, apart_s: float) -> Arrivals:
-    """Clients, a tenant each, are launched one after the other; each sends its requests that far apart
-    (figure 13)."""
-    launched = np.linspace(0, launching_s, clients, endpoint=False)
-    return _in_order(launched[:, None] + apart_s * np.arange(requests))
-
-
 def ramp(shares: NDArray[np.float64], *, peak: float, seconds: float, seed: int) -> Arrivals:
     """A Poisson process whose rate rises from 0 to ``peak`` requests a second and falls back to 0 (Punica,
     figure 13). shares [tenants]: how many of the requests are each tenant's; they sum to 1."""

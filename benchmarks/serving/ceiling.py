@@ -1,22 +1,16 @@
 """How much of the upper layers' throughput the engine keeps: retrieval, adapters, heads and pipeline on one
-side, nothing but the layers on the other, with and without PETs, over the same tokens. ``--http`` adds what
-is left of the engine's over HTTP (`benchmarks.serving.http_share`), for which all that the product needs must
-be there.
+side, nothing but the layers on the other, with and without PETs, over the same tokens.
 
     python -m benchmarks.serving.ceiling
 """
 
 import argparse
-import json
-import subprocess
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -42,9 +36,7 @@ BARE, PETS, ENGINE, SIDE_BY_SIDE = "bare upper layers", " with PETs", "engine", 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and print the table."""
-    parser = shared.arguments(__doc__ or "")
-    parser.add_argument("--http", action="store_true", help="also over HTTP, with all processors there are")
-    return shared.run(parser, measure, argv)
+    return shared.run(shared.arguments(__doc__ or ""), measure, argv)
 
 
 def measure(options: argparse.Namespace, world: World) -> harness.Report:
@@ -60,9 +52,6 @@ def measure(options: argparse.Namespace, world: World) -> harness.Report:
         "engine_share": _share(found, pets=False),
         "engine_share_with_pets": _share(found, pets=True),
     }
-    if options.http:
-        over = over_http(options)
-        rows, figures = [*rows, *over.rows], {**figures, **over.figures}
     return harness.Report("ceiling", {"repeats": repeats}, rows, figures)
 
 
@@ -93,23 +82,6 @@ def _share(found: dict[str, Sample], *, pets: bool) -> float:
         if name != ENGINE and (PETS in name) is pets
     ]
     return min(float(np.median(seconds / engine)) for seconds in alone)
-
-
-def over_http(options: argparse.Namespace) -> harness.Report:
-    """What `benchmarks.serving.http_share` finds; nothing, where it fails. In a process of its own: nothing
-    here needs Django."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "http.json"
-        command = [sys.executable, "-m", "benchmarks.serving.http_share", "--json", str(file)]
-        for name in ("encoder", "pet", "rows", "tokens", "repeats"):
-            value = getattr(options, name)
-            command += [f"--{name}", str(value)] if value else []
-        done = subprocess.run([*command, *(["--quick"] if options.quick else [])], check=False)
-        if done.returncode:
-            print(f"HTTP is left out: {command[2]} ended with {done.returncode}", file=sys.stderr)
-            return harness.Report("http_share", {}, [], {})
-        found = json.loads(file.read_text(encoding="utf-8"))
-    return harness.Report("http_share", found["settings"], found["rows"], found["figures"])
 
 
 class BareLayers:

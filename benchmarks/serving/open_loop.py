@@ -2,18 +2,18 @@
 
 import time
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.serving.schemes import Scheme
-from inference.engine.batcher import BatchLimits, batch_size
-from inference.engine.executor import Executor
-from inference.engine.in_flight import InFlightBatch
-from inference.engine.rows import Answered, Row
+from inference.engine.batcher import BatchLimits
+from inference.engine.rows import Row
+
+Scheme = Callable[[Sequence[Row]], None]
+"""Computes a batch."""
 
 
 class Server(Protocol):
@@ -32,29 +32,6 @@ class Server(Protocol):
     def finish(self, begun: Any) -> Mapping[int, Row]:
         """Returns once what ``begin`` gave is computed: by its place in the batch, what a row is to be
         computed as next; the others are answered."""
-
-
-class Product:
-    """The product's engine, its pipeline and its batcher."""
-
-    looks_ahead = True
-
-    def __init__(self, executor: Executor, limits: BatchLimits) -> None:
-        self._executor, self._limits = executor, limits
-
-    def choose(self, lengths: Sequence[int]) -> list[int]:
-        return [*range(batch_size(lengths, self._limits))]
-
-    def begin(self, rows: list[Row]) -> InFlightBatch:
-        return self._executor.begin(rows)
-
-    def finish(self, begun: InFlightBatch) -> Mapping[int, Row]:
-        outcomes = self._executor.finish(begun)
-        answered = [outcome for outcome in outcomes if isinstance(outcome, Answered)]
-        assert len(answered) == len(outcomes), outcomes
-        seconds = sum(outcome.seconds.retrieval + outcome.seconds.compute for outcome in answered)
-        self._executor.costs.learn(sum(map(len, begun.rows)), seconds)
-        return {}
 
 
 class Plain:

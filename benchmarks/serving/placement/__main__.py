@@ -5,7 +5,7 @@ those of an Azure trace. The product's placement decides; a step of a worker tak
 run needs neither a model nor an accelerator. The same requests are placed on the busiest worker that has
 room, on the least loaded one, and in turn.
 
-    python -m benchmarks.serving.placement --plot placement.svg
+    python -m benchmarks.serving.placement
 """
 
 import argparse
@@ -21,7 +21,6 @@ from benchmarks import harness
 from benchmarks.accuracy.data import data_dir
 from benchmarks.serving.placement.cluster import Cluster, Outcome, Setup, StepTime, worker_limits
 from benchmarks.serving.placement.load import POPULARITIES, Asked, draw, trace_lengths
-from benchmarks.serving.placement.plot import placement_svg
 from benchmarks.serving.placement.policies import POLICIES, ModelAware
 from benchmarks.serving.placement.report import figures, over_time, summary
 from inference.generation.placement import Policy
@@ -60,8 +59,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.out(harness.markdown_table(table), highlight=False)
         console.print()
     console.print({name: round(value, 4) for name, value in report.figures.items()})
-    if options.plot:
-        options.plot.write_text(placement_svg(outcomes, setup), encoding="utf-8")
     if options.json:
         harness.write_json(report, options.json)
     return 0
@@ -124,7 +121,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         action="store_true",
         help="also consolidation, and workers that have the model preferred",
     )
-    parser.add_argument("--plot", type=harness.output_file, metavar="FILE", help="write the picture to FILE")
     return parser.parse_args(argv)
 
 

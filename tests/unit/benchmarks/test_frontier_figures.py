@@ -12,7 +12,6 @@ from benchmarks.frontier.figures import MISSING, Figures
 from benchmarks.frontier.levels import CUTOFFS, LevelFigures
 from benchmarks.frontier.measurements import LOSSES, Cell, Found, cascade_name
 from benchmarks.frontier.path_flips import flip_shares
-from benchmarks.frontier.plot import frontier_svg
 from inference.cascade.answer_plan import AnswerPlan
 from inference.cascade.dispatcher import Level
 from inference.cascade.profile import Candidate, CascadeProfile
@@ -195,18 +194,6 @@ def test_cells_that_are_not_covered_are_marked_and_counted() -> None:
     assert first["table"]["mrpc"] == first["table"]["CPU ms a text"] == MISSING
     assert figures.figures()["missing_cells"] == 5
     assert "cascade_vs_adapter" not in figures.figures()
-    assert figures.points() == {}
-
-
-def test_the_picture_is_of_the_datasets_that_all_methods_cover() -> None:
-    cells = [
-        cell("sst2", 0, levels(0.90, 0.89), costs(10.0)),
-        cell("sst2", 1, levels(0.92, 0.91)),
-        cell("mrpc", 0, levels(0.50, 0.50)),
-    ]
-    points = Figures(Found(cells, {})).points()
-    assert points["full"] == pytest.approx((10.0, 91.0))
-    assert points["table"] == pytest.approx((5.0, 86.0))
 
 
 def test_a_text_flips_if_any_path_answers_otherwise_than_alone() -> None:
@@ -219,9 +206,3 @@ def test_a_text_flips_if_any_path_answers_otherwise_than_alone() -> None:
 def test_flips_are_named_after_their_number_format() -> None:
     found = Figures(Found([], {"float32": {"any": 0.0}, "int8": {"any": 0.001}})).figures()
     assert (found["path_flips"], found["path_flips_int8"]) == (0.0, 0.001)
-
-
-def test_the_picture_has_a_mark_for_each_method_within_its_edges() -> None:
-    drawn = frontier_svg({"table": (5.0, 80.0), "a < b": (10.0, 81.5)}, title="t", x="x", y="y")
-    assert drawn.count("<circle") == 4
-    assert "a &lt; b" in drawn

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.serving.arrivals import burst, steady
+from benchmarks.serving.arrivals import steady
 from benchmarks.serving.open_loop import Clock, serve
 from inference.cascade.dispatcher import Level
 from inference.engine.rows import ModelIdentity, Row
@@ -119,11 +119,3 @@ def test_a_stretch_shorter_than_the_pace_has_its_share_of_the_tenants() -> None:
     found = steady(2000, every_s=20.0, seconds=5.0, seed=1)
     assert len(set(found.tenants.tolist())) == len(found) == pytest.approx(500, rel=0.1)
     assert found.at[-1] < 5.0
-
-
-def test_a_burst_grows_as_its_clients_are_launched_and_ends_as_they_do() -> None:
-    found = burst(250, launching_s=12.5, requests=50, apart_s=1.2)
-    assert len(found) == 12_500
-    assert found.at[-1] == pytest.approx(12.45 + 49 * 1.2)
-    in_the_middle = np.sum((found.at >= 20) & (found.at < 50)) / 30
-    assert in_the_middle == pytest.approx(250 / 1.2, rel=0.01)
