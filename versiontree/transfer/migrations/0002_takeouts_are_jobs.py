@@ -26,7 +26,7 @@ SET CONSTRAINTS ALL DEFERRED;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0003_background_jobs"), ("transfer", "0001_initial")]
+    dependencies = [("jobs", "0004_background_jobs"), ("transfer", "0001_initial")]
 
     operations = [
         migrations.RunSQL(_MOVE, migrations.RunSQL.noop),

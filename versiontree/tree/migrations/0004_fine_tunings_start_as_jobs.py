@@ -18,7 +18,7 @@ SET CONSTRAINTS ALL DEFERRED;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0003_background_jobs"), ("tree", "0003_canary_counts_before")]
+    dependencies = [("jobs", "0004_background_jobs"), ("tree", "0003_canary_counts_before")]
     operations = [
         migrations.RunSQL(_CREATE, migrations.RunSQL.noop),
         migrations.RemoveIndex(model_name="finetuning", name="fine_tuning_validating"),

@@ -4,7 +4,7 @@ import django.db.models.deletion
 from django.db import migrations, models
 from django.db.models import Q
 
-VERSION_KINDS = ["convert", "further_pretrain", "build_plot", "fine_tune", "evaluate", "compact", "grow"]
+VERSION_KINDS = ["convert", "further_pretrain", "build_plot", "fine_tune", "evaluate", "compact"]
 BACKGROUND_KINDS = ("takeout", "tenant_deletion", "fine_tuning_start", "upload_check")
 
 _JOB = """
@@ -44,7 +44,7 @@ _BACKWARDS = _JOB.format(subject_new="", subject_old="", only_of_versions="")
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0002_triggers"), ("tree", "0003_canary_counts_before")]
+    dependencies = [("jobs", "0003_remove_growth_jobs"), ("tree", "0003_canary_counts_before")]
 
     operations = [
         migrations.RemoveConstraint(model_name="job", name="job_kind_is_known"),
@@ -64,7 +64,6 @@ class Migration(migrations.Migration):
                     ("fine_tune", "Fine-tune"),
                     ("evaluate", "Evaluate"),
                     ("compact", "Compact PLOTs"),
-                    ("grow", "Grow PLOT"),
                 ],
                 max_length=20,
             ),

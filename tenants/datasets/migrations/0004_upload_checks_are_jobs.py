@@ -18,7 +18,7 @@ SET CONSTRAINTS ALL DEFERRED;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0003_background_jobs"), ("datasets", "0002_upload_metadata")]
+    dependencies = [("jobs", "0004_background_jobs"), ("datasets", "0003_delete_multipart_uploads")]
     operations = [
         migrations.RunSQL(_CREATE, migrations.RunSQL.noop),
         migrations.RemoveIndex(model_name="uploadcheck", name="upload_check_active"),
