@@ -111,7 +111,7 @@ def test_promotion_waits_for_a_change_of_its_model_and_holds_no_version_meanwhil
             hplm_lock(hplm=hplm)
             promoting = pool.submit(copy_context().run, by_itself, tree_factory.do_job, evaluating)
             wait_for_a_waiting_session()
-            version_lock(version_id=evaluating.version_id)
+            version_lock(version_id=evaluating.version.pk)
         promoting.result()
     assert Alias.unscoped.get(hplm=hplm, name="default").version.number == 2
 
