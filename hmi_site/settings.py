@@ -38,7 +38,7 @@ HMI_DEVICE = env.text("HMI_DEVICE", "auto")
 HMI_DTYPE = env.choice("HMI_DTYPE", "auto", ("auto", "bfloat16", "float16", "float32"))
 HMI_WEIGHTS = env.choice("HMI_WEIGHTS", "auto", ("auto", "float", "int8"))
 HMI_POLICY = env.choice("HMI_POLICY", "cascade", ("cascade", "full", "table"))
-# The share of the texts answered from the tables that is also computed in full, in idle time.
+# The share of the texts answered from the tables that is also computed in full, in the background.
 HMI_CHECK_SHARE = env.decimal("HMI_CHECK_SHARE", 0.01, minimum=0.0, maximum=1.0)
 # Shares of a version's day that differ by more from those of its dev split, over so many texts, are drift.
 HMI_DRIFT_TOLERANCE = env.decimal("HMI_DRIFT_TOLERANCE", 0.1, minimum=0.0, maximum=1.0)

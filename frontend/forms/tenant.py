@@ -121,7 +121,7 @@ class SharingForm(forms.Form):
         label="Check a sample of answers",
         required=False,
         help_text="A small share of the texts that were answered from the lookup tables is computed in full"
-        " as well, when the inference worker is idle. HMI counts whether both answers are the same, and the"
+        " as well, when no other request waits. HMI counts whether both answers are the same, and the"
         " page of a version shows the share. Texts are not stored, and checks are not charged.",
     )
     keeps_request_texts = forms.BooleanField(

@@ -1,8 +1,9 @@
-"""Checks of served answers: a sample of the texts that the tables answered is computed in full in idle time,
-and it is counted whether both answers are the same.
+"""Checks of served answers: a sample of the texts that the tables answered is computed in full as well, and
+it is counted whether both answers are the same.
 
-Texts wait in memory, at most MAX_WAITING of them, and are sent one at a time. What finds no place, or no idle
-worker within CHECK_S, is not checked: these are figures, not work.
+Texts wait in memory, at most MAX_WAITING of them, and are sent one at a time as requests of the background,
+which are computed when no other request waits. What finds no place, or is not computed within CHECK_S, is not
+checked: these are figures, not work.
 """
 
 import atexit
@@ -130,7 +131,7 @@ class LevelChecker:
 
 
 def run_check(check: LevelCheck, client: InferClient) -> None:
-    """Compute the text at the level FULL in idle time, and count whether the answer is the same."""
+    """Compute the text at the level FULL, and count whether the answer is the same."""
     reply = _ask(check, client)
     if reply is None or not reply.ok or reply.model != check.model:
         return
@@ -154,7 +155,7 @@ def _agrees(check: LevelCheck, outputs: Sequence[Outputs]) -> bool:
 
 
 def _ask(check: LevelCheck, client: InferClient) -> InferReply | None:
-    """The reply, or None if no worker was idle in time."""
+    """The reply, or None if no worker had time for it."""
     sequences = token_sequences([check.encoded], task=check.codec.task)
     call = f"check-{uuid.uuid4().hex}"
     with suppress(QueueFull, RedisError):
@@ -166,7 +167,6 @@ def _ask(check: LevelCheck, client: InferClient) -> InferReply | None:
                 seconds=CHECK_S,
                 call=call,
                 level=Level.FULL,
-                when_idle=True,
             )
         except NoReply:
             client.queue.cancel(check.model.tenant, call)
@@ -177,7 +177,7 @@ _checker = LevelChecker()
 
 
 def check_sample(prepared: PreparedRequest, results: Sequence[Mapping[str, Any]]) -> None:
-    """Check a sample of these results in idle time. Returns at once."""
+    """Check a sample of these results in the background. Returns at once."""
     _checker.add(sampled_checks(prepared, results))
 
 

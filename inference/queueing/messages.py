@@ -85,9 +85,8 @@ class InferRequest(_Message, frozen=True, kw_only=True):
     id: nobody else's, now or later: an answer is known by it. deadline, enqueued_at: unix seconds.
     level: of every sequence (1: the tables, 2: in full). dispatcher: decides which answers from the tables go
     on to level 2; None: none does. explain: how each token was made is asked for. embed: the mean of the
-    final states is asked for in place of the head's outputs. when_idle: of a request in the background that
-    is computed only when the worker has nothing else to do, charged to nobody. generate: how the one
-    sequence, a prompt, is to be continued; its tokens are sent as they come, and the reply behind them.
+    final states is asked for in place of the head's outputs. generate: how the one sequence, a prompt, is to
+    be continued; its tokens are sent as they come, and the reply behind them.
     """
 
     id: str
@@ -104,7 +103,6 @@ class InferRequest(_Message, frozen=True, kw_only=True):
     dispatcher: Dispatcher | None = None
     explain: bool = False
     embed: bool = False
-    when_idle: bool = False
     generate: SamplingParams | None = None
 
     def __post_init__(self) -> None:

@@ -183,7 +183,6 @@ class How(TypedDict):
     dispatcher: NotRequired[Dispatcher | None]
     explain: NotRequired[bool]
     embed: NotRequired[bool]
-    when_idle: NotRequired[bool]
     generate: NotRequired[SamplingParams | None]
 
 
@@ -237,7 +236,6 @@ class InferClient:
             dispatcher=how.get("dispatcher"),
             explain=how.get("explain", False),
             embed=how.get("embed", False),
-            when_idle=how.get("when_idle", False),
             generate=generate,
         )
 

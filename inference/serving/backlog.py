@@ -52,11 +52,6 @@ class ScheduledBatch:
         return {waiting.ticket for waiting in self.waiting}
 
     @property
-    def when_idle(self) -> bool:
-        """Whether nobody waits for it: it is for idle time. Others never share its batch."""
-        return self.waiting[0].ticket.entry.request.when_idle
-
-    @property
     def in_flight(self) -> InFlightBatch:
         """The batch in the engine, which must have been begun."""
         assert self._in_flight is not None

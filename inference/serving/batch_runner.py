@@ -147,9 +147,9 @@ class BatchRunner:
             raise failed
         return current, oldest
 
-    def run_alone(self, backlog: Backlog, *, short: bool = False) -> bool:
+    def run_alone(self, backlog: Backlog) -> bool:
         """Compute one batch of a backlog of its own, and nothing else meanwhile; False when it is empty."""
-        batch = self._begin(backlog, lambda _: None, short=short)
+        batch = self._begin(backlog, lambda _: None)
         if batch is not None:
             self._finish(batch)
         return batch is not None
@@ -210,7 +210,7 @@ class BatchRunner:
             for ticket in tickets:
                 self._outbox.reply_to(ticket, expiry(ticket.entry))
         else:
-            if self._metrics is not None and not batch.when_idle:
+            if self._metrics is not None:
                 seconds = batch.in_flight.computing.seconds
                 self._metrics.batch_computed(outcomes, seconds=seconds, ended=self._clock.time())
             self._note(batch, outcomes)
@@ -230,8 +230,7 @@ class BatchRunner:
             if isinstance(outcome, Failed):
                 self.failed = outcome.message
         answered = [outcome for outcome in outcomes if isinstance(outcome, Answered)]
-        if not batch.when_idle:
-            self._recent.computed(len(outcomes), answered)
+        self._recent.computed(len(outcomes), answered)
         # A device that refuses everything at once is quick, and no sign of health.
         if answered:
             self.last_batch_at = self._clock.time()

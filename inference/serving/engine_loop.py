@@ -31,10 +31,9 @@ BACKGROUND_BATCHES = 2
 
 
 class EngineLoop:
-    """Answers requests until told to stop; those of the background when no others wait, and those for idle
-    time when none has come for ``idle_wait_s`` and nothing is under way. One thread; others may read
-    ``last_*``, ``recent``, ``is_drained`` and ``iterations``, which grows as long as the loop goes on and the
-    oldest batch comes to its end, and set ``paused``: then it takes in no more."""
+    """Answers requests until told to stop; those of the background when no others wait. One thread; others
+    may read ``last_*``, ``recent``, ``is_drained`` and ``iterations``, which grows as long as the loop goes
+    on and the oldest batch comes to its end, and set ``paused``: then it takes in no more."""
 
     def __init__(
         self,
@@ -58,8 +57,8 @@ class EngineLoop:
         self._limits, self._timing = limits, timing
         self._clock = clock
         self._alone = alone or threading.Lock()
-        self._backlog, self._background, self._when_idle = (
-            Backlog(FairShares(lambda tenant: catalogue.manifest.weight(tenant))) for _ in range(3)
+        self._backlog, self._background = (
+            Backlog(FairShares(lambda tenant: catalogue.manifest.weight(tenant))) for _ in range(2)
         )
         self._unpublished: list[Entry] = []
         self._outbox = Outbox(consumer, catalogue.counters, self.recent, metrics, clock.time)
@@ -78,7 +77,7 @@ class EngineLoop:
     @property
     def backlog_rows(self) -> int:
         """Rows taken in and not yet in a batch; any thread may ask."""
-        return len(self._backlog) + len(self._background) + len(self._when_idle)
+        return len(self._backlog) + len(self._background)
 
     @property
     def is_drained(self) -> bool:
@@ -131,7 +130,7 @@ class EngineLoop:
         if taking:
             self._receive_and_claim()
         self._drop_cancelled()
-        ran = self._schedule_and_run() or self._runner.run_alone(self._when_idle, short=True)
+        ran = self._schedule_and_run()
         self._outbox.send()
         if not ran:
             self._check_integrity()
@@ -200,22 +199,12 @@ class EngineLoop:
             if len(entries) < self._consumer.share(most):  # no root has more
                 break
             wait_ms = 0
-        held = len(self._background) + len(self._when_idle)
+        held = len(self._background)
         held += sum(len(entry.request.sequences) for entry in self._unpublished if entry.is_background)
         if not self._backlog and held < BACKGROUND_BATCHES * self._limits.rows:
-            self._receive_background()
-
-    def _receive_background(self) -> None:
-        """Take a request of each root's background, and what lies before it and is for idle time."""
-        entries = self._consumer.read_background()
-        while entries:
-            self._admit_all(entries)
-            others = any(not entry.request.when_idle for entry in entries)
-            entries = [] if others else self._consumer.read_background()
+            self._admit_all(self._consumer.read_background())
 
     def _backlog_for(self, entry: Entry) -> Backlog:
-        if entry.request.when_idle:
-            return self._when_idle
         return self._background if entry.is_background else self._backlog
 
     def _admit_all(self, entries: list[Entry]) -> None:
@@ -261,7 +250,6 @@ class EngineLoop:
             self._outbox.reply_to(ticket, cancellation(ticket.entry))
         self._backlog.drop_done()
         self._background.drop_done()
-        self._when_idle.drop_done()
 
     def _schedule_and_run(self) -> bool:
         """Begin what there is room for, and end one batch: what can be done ahead of the next one's turn is

@@ -30,8 +30,8 @@ class Tenant(models.Model):
     checks_answers = models.BooleanField(
         default=True,
         db_default=True,
-        help_text="Compute a sample of the texts that were answered from tables in full too, while workers"
-        " are idle, and count whether both answers agree. No texts are kept. Not charged.",
+        help_text="Compute a sample of the texts that were answered from tables in full too, when no other"
+        " request waits, and count whether both answers agree. No texts are kept. Not charged.",
     )
     keeps_request_texts = models.BooleanField(
         default=False,

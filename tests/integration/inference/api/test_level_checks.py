@@ -1,4 +1,4 @@
-"""Checks of served answers: what the tables answered is computed in full by a real worker in idle time."""
+"""Checks of served answers: what the tables answered is computed in full by a real worker."""
 
 import threading
 from collections.abc import Iterator

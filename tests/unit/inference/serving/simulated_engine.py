@@ -297,10 +297,9 @@ class Simulation:
         background: bool = False,
         abandoned: bool = False,
         escalating: bool = False,
-        when_idle: bool = False,
     ) -> str:
         """A request of that tenant ``at`` seconds after the start; its id. ``tokens``: of each text.
-        ``escalating``: each goes on from the tables. ``when_idle``: in the background, for idle time."""
+        ``escalating``: each goes on from the tables."""
         arrives = self.start + at
         request = InferRequest(
             id=f"{tenant}-{next(self._numbers)}",
@@ -314,9 +313,8 @@ class Simulation:
             enqueued_at=arrives,
             reply_to="replies",
             dispatcher=Dispatcher("classes") if escalating else None,
-            when_idle=when_idle,
         )
-        self.queue.ask(request, background=background or when_idle, abandoned=abandoned)
+        self.queue.ask(request, background=background, abandoned=abandoned)
         return request.id
 
     def run(self) -> None:

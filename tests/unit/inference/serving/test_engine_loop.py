@@ -24,7 +24,7 @@ requests = st.lists(
         st.floats(0.0, 0.5),  # arrival
         st.lists(st.integers(1, 200), min_size=1, max_size=6),  # tokens of each text
         st.sampled_from([0.01, 0.1, 60.0]),  # seconds until the deadline
-        st.sampled_from(["", "background", "when_idle"]),
+        st.booleans(),  # in the background
         st.none() | st.floats(0.0, 0.5),  # cancelled so long after the arrival
         st.booleans(),  # its texts go on from the tables
     ),
@@ -82,19 +82,18 @@ def test_the_simulation_is_deterministic() -> None:
 @settings(max_examples=60, deadline=None)
 @given(requests, st.sampled_from([1, 2, 3]))
 def test_every_request_gets_exactly_one_answer(
-    asked: list[tuple[str, float, list[int], float, str, float | None, bool]], cores: int
+    asked: list[tuple[str, float, list[int], float, bool, float | None, bool]], cores: int
 ) -> None:
     """The first one was left behind by a worker that died."""
     simulation = Simulation(cores=cores, rows=4, backlog_rows=8)
     cancelled = set()
-    for place, (tenant, at, tokens, within_s, kind, cancelled_after, escalating) in enumerate(asked):
+    for place, (tenant, at, tokens, within_s, background, cancelled_after, escalating) in enumerate(asked):
         request = simulation.ask(
             tenant,
             at,
             tokens=tokens,
             within_s=within_s,
-            background=kind == "background",
-            when_idle=kind == "when_idle",
+            background=background,
             abandoned=place == 0,
             escalating=escalating,
         )
@@ -176,55 +175,3 @@ def test_the_background_waits_for_all_others() -> None:
     simulation.run()
     assert max(simulation.waited("first")) < 0.1
     assert min(sorted(simulation.waited("behind"))[5:]) > 0.2
-
-
-@pytest.mark.parametrize("cores", [1, 2])
-def test_what_is_for_idle_time_delays_nobody_while_others_ask(cores: int) -> None:
-    """Others ask twice in the time that the worker waits for the next one."""
-
-    def simulate(*, checks: int) -> Simulation:
-        simulation = Simulation(cores=cores)
-        for _ in range(checks):
-            simulation.ask("checked", 0.0, when_idle=True)
-        for number in range(40):
-            simulation.ask("first", 0.05 * number)
-            simulation.ask("behind", 0.05 * number, background=True)
-        simulation.run()
-        return simulation
-
-    without, beside = simulate(checks=0), simulate(checks=5)
-    assert beside.waited("first", "behind") == without.waited("first", "behind")
-    assert min(beside.waited("checked")) > 0.05 * 39
-
-
-def test_who_asks_while_idle_time_is_used_waits_for_little_more_than_one_text() -> None:
-    simulation = Simulation(cores=1)
-    for _ in range(30):
-        simulation.ask("checked", 0.0, when_idle=True)
-    for number in range(20):
-        simulation.ask("first", 0.31 * number)
-    simulation.run()
-    alone = simulation.took.of(60)
-    assert max(simulation.waited("first")) < alone + 2 * alone + 1e-6
-    assert len(simulation.waited("checked")) == 30
-
-
-def test_idle_time_costs_a_tenant_nothing() -> None:
-    """Whose texts are checked is served as soon as others that ask as much."""
-    simulation = Simulation(cores=1, rows=1)
-    for _ in range(10):
-        simulation.ask("checked", 0.0, when_idle=True)
-    for number in range(40):
-        simulation.ask("checked" if number % 2 else "other", 5.0)
-    simulation.run()
-    live = {
-        tenant: [
-            answers[0][0]
-            for request_id, answers in simulation.queue.replies.items()
-            if not simulation.queue.sent[request_id].when_idle and request_id.startswith(tenant)
-        ]
-        for tenant in ("checked", "other")
-    }
-    assert len(live["checked"]) == len(live["other"]) == 20
-    late = sum(live["checked"]) / 20 - sum(live["other"]) / 20
-    assert abs(late) <= simulation.took.of(60) * 1.5
