@@ -70,7 +70,7 @@ def measure(on: shared.Machine, size: Size, *, quick: bool) -> harness.Report:
         except Exception as error:  # noqa: BLE001 - a GPU is lent for minutes: measure what can be measured
             report = harness.Report(name, {}, [], {}, [f"{name}: {type(error).__name__}: {error}"])
         print(f"\n{name}, {time.perf_counter() - started:.0f} s")
-        shared.show(report)
+        harness.show(report)
         rows += [{"benchmark": name, **row} for row in report.rows]
         figures |= {f"{name}.{figure}": value for figure, value in report.figures.items()}
         failures += report.failures
@@ -114,7 +114,7 @@ def roof(on: shared.Machine) -> harness.Report:
 
 def _options(**own: Any) -> argparse.Namespace:
     """Those of the serving benchmarks without a command line, but for these."""
-    usual = shared.parse(shared.arguments(""), [])
+    usual = shared.arguments("").parse_args([])
     return argparse.Namespace(**{**vars(usual), **own})
 
 

@@ -5,12 +5,15 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+OF_PRODUCT = ("HMI_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
+PASSED_ON = ("HMI_BENCH_DIR", "HMI_POSTGRES_BIN", "HMI_REDIS_BIN")
 Row = dict[str, Any]
 
 
@@ -45,6 +48,22 @@ def output_file(name: str) -> Path:
     return path
 
 
+def publish(report: Report, options: argparse.Namespace) -> int:
+    """Print ``report``, and write it where `--json` says; returns the exit status, 1 for failures."""
+    show(report)
+    if options.json:
+        write_json(report, options.json)
+    return 1 if report.failures else 0
+
+
+def show(report: Report) -> None:
+    """Print the table and the figures, and the failures to stderr."""
+    print(markdown_table(report.rows))
+    print({name: round(value, 3) for name, value in report.figures.items()})
+    for failure in report.failures:
+        print(failure, file=sys.stderr)
+
+
 def write_json(report: Report, path: Path) -> None:
     """Write ``report`` with the commit and the machine it was measured on."""
     path.write_text(json.dumps(document(report), indent=2) + "\n", encoding="utf-8")
@@ -71,6 +90,27 @@ def commit() -> str:
         check=False,
     )
     return described.stdout.strip()
+
+
+def environment(*passed_on: str) -> dict[str, str]:
+    """This process's variables for a product of the benchmark's own: without the settings of this
+    installation, but for PASSED_ON and those named."""
+    kept = (*PASSED_ON, *passed_on)
+    return {
+        name: value for name, value in os.environ.items() if name in kept or not name.startswith(OF_PRODUCT)
+    }
+
+
+def become_product(home: Path, *passed_on: str, **settings: str) -> None:
+    """Let this process read the settings of a product whose home is in this folder; see `environment`."""
+    for name in os.environ.keys() - environment(*passed_on).keys():
+        del os.environ[name]
+    os.environ |= {
+        "DJANGO_SETTINGS_MODULE": "hmi_site.settings",
+        "HMI_HOME": str(home / "home"),
+        "HMI_CORPUS_MIN_WORDS": "0",
+        **settings,
+    }
 
 
 def machine() -> dict[str, str | int]:

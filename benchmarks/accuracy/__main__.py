@@ -5,8 +5,8 @@ Every method has the same grid: three learning rates with the first seed, then t
 them on dev. A training has up to 15 epochs and stops early by dev. What decides between the levels is fitted
 on dev, too. The test split is read for the chosen learning rate alone.
 
-Results are cached, and a killed run goes on. Trainings start until all that the table rests on has cost the
-budget; `--core-hours 0` prints what is there.
+Results are kept, and a killed run goes on. Trainings start until all that the table rests on has cost the
+budget; `--committed` prints what is kept.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from rich.console import Console
 from benchmarks import harness
 from benchmarks.accuracy import tenant_curves
 from benchmarks.accuracy.comparison import Comparison
-from benchmarks.accuracy.data import DATASETS, QUICK, SCIENTIFIC, Dataset, data_dir
+from benchmarks.accuracy.data import DATASETS, QUICK, SCIENTIFIC, Dataset, data_dir, has_data
 from benchmarks.accuracy.grid import EPOCHS, MAIN, PATIENCE, SEEDS, Cell, Grid
 from benchmarks.accuracy.methods import DEDICATED, HBERT, METHODS, Method
 from benchmarks.accuracy.tenant_curves import TenantCurves, figures_of, rows_of
@@ -32,6 +32,7 @@ from benchmarks.accuracy.workbench import (
     Workbench,
     conversion_settings,
 )
+from benchmarks.result_cache import add_committed
 from inference.hplm.artifact_files import read_artifact_json
 from inference.text.tokenization import ROOT_FILE
 
@@ -53,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = harness.arguments(__doc__ or "")
+    add_committed(parser)
     parser.add_argument("--dataset", action="append", choices=sorted(DATASETS), help="only this one")
     parser.add_argument("--method", action="append", choices=sorted(METHODS), help="only this one")
     parser.add_argument(
@@ -85,7 +87,13 @@ class Accuracy:
 
     def __init__(self, options: argparse.Namespace, console: Console) -> None:
         self._options, self._console = options, console
-        self._bench = Workbench(console, options.checkpoint, conversion_settings(options.tokens))
+        self._bench = Workbench(
+            console,
+            options.checkpoint,
+            conversion_settings(options.tokens),
+            quick=options.quick,
+            committed=options.committed,
+        )
         self._grid = Grid(
             self._bench,
             epochs=options.epochs,
@@ -93,19 +101,21 @@ class Accuracy:
             seeds=options.seeds,
             may_train=lambda: self._bench.may_train(options.core_hours),
         )
-        self._datasets: list[Dataset] = sorted(options.datasets, key=_size)
+        self._datasets: list[Dataset] = (
+            sorted(options.datasets, key=_size) if has_data() else options.datasets
+        )
         first = options.cuts[0]
         self._main = self._cells(MAIN, first)
         self._others = self._cells(OTHERS, first)
         self._cuts = [cell for cut in options.cuts[1:] for cell in self._cells([HBERT], cut)]
-        scientific = [cell for cell in self._main if cell.dataset.name in SCIENTIFIC]
-        self._tenants = TenantCurves(self._grid, scientific, options.tenants)
+        self._scientific = [cell for cell in self._main if cell.dataset.name in SCIENTIFIC]
 
     def run(self) -> harness.Report:
         """Train, the most important comparison first, then print what is there."""
         self._grid.run(self._main)
         self._grid.run(self._cuts)
-        points = self._tenants.run()
+        curves = TenantCurves(self._grid, self._scientific, self._options.tenants) if has_data() else None
+        points = curves.run() if curves else []
         self._grid.run(self._others)
         cells = [*self._main, *self._cuts, *self._others]
         comparison = Comparison(self._grid, cells, self._options.cuts)
@@ -115,7 +125,8 @@ class Accuracy:
         self._print("Learning rates, chosen on dev.", "(end): at an end of the grid.", rates)
         self._print("Test metric of tenants with few rows each, in points.", "", rows_of(points))
         self._console.print({name: round(value, 3) for name, value in figures.items()})
-        return harness.Report("accuracy", self._settings(), rows, figures)
+        kept = self._bench.report_kept()
+        return harness.Report("accuracy", self._settings() | kept, rows, figures)
 
     def _cells(self, methods: Sequence[Method], shape: Shape) -> list[Cell]:
         """Those of these methods that are wanted, dataset by dataset. A dedicated model has all layers,
@@ -130,7 +141,9 @@ class Accuracy:
 
     def _settings(self) -> dict[str, Any]:
         options, shape = self._options, self._options.cuts[0]
-        trained = any(self._grid.covered(cell) for cell in self._main if cell.shape == shape)
+        trained = not options.committed and any(
+            self._grid.covered(cell) for cell in self._main if cell.shape == shape
+        )
         return {
             "cuts": [str(cut) for cut in options.cuts],
             "epochs": options.epochs,

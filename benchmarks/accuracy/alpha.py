@@ -6,6 +6,7 @@ coverage of 0 only the root's table is left, which stays as it is. Then the spac
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -20,7 +21,7 @@ from benchmarks.accuracy.grid import EPOCHS, SEEDS, Cell, Grid
 from benchmarks.accuracy.methods import HBERT
 from benchmarks.accuracy.trainings import Shape
 from benchmarks.accuracy.workbench import ALPHA, Workbench
-from benchmarks.result_cache import bench_dir
+from benchmarks.result_cache import add_committed, bench_dir
 from benchmarks.serving.real_texts import docstrings
 from inference.hplm.artifact_files import read_artifact_json
 from workers.training.plots import PlotSettings
@@ -39,22 +40,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--vectors", default="float16", choices=("float16", "int8"))
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--epochs", type=int, help="at most, of each training")
+    add_committed(parser)
     options = parser.parse_args(argv)
     console = Console()
+    bench = Workbench(console, quick=options.quick, committed=options.committed)
     grid = Grid(
-        Workbench(console),
+        bench,
         epochs=options.epochs or (QUICK_EPOCHS if options.quick else EPOCHS),
         seeds=options.seeds,
+        may_train=lambda: not options.committed,
     )
     dataset = DATASETS[options.dataset]
     rows, figures = measure(grid, dataset, options.vectors)
     console.out(harness.markdown_table(rows), highlight=False)
-    domains = measure_domains(grid.bench, options.vectors, domain_corpora())
+    corpora = domain_corpora()
+    domains = measure_domains(bench, options.vectors, corpora)
     console.out("\n" + harness.markdown_table(domains), highlight=False)
-    figures["mb_of_ten_domains"] = sum(float(row["MB"]) for row in domains)
+    if len(domains) == len(corpora):
+        figures["mb_of_ten_domains"] = sum(float(row["MB"]) for row in domains)
     console.print({name: round(value, 3) for name, value in figures.items()})
+    settings = {"dataset": dataset.name, "vectors": options.vectors, "domains": domains}
+    settings |= bench.report_kept()
     if options.json:
-        settings = {"dataset": dataset.name, "vectors": options.vectors, "domains": domains}
         harness.write_json(harness.Report("alpha", settings, rows, figures), options.json)
     return 0
 
@@ -64,16 +71,28 @@ def measure(
 ) -> tuple[list[harness.Row], dict[str, float]]:
     """A row for each coverage of the domain's table, and the metric from tables in points."""
     cell = Cell(HBERT, dataset, shape or Shape())
+    bench = grid.bench
     grid.run([cell])
     covered = grid.covered(cell)
-    assert covered is not None, "the grid has no budget here"
-    converted = grid.bench.root(cell.shape)
-    rows, figures = [], {}
+    rows: list[harness.Row] = []
+    figures: dict[str, float] = {}
+    if covered is None:
+        return rows, figures
+    kept = bench.kept("alpha")
+
+    def measured(alpha: float) -> dict[str, Any]:
+        tables = bench.tables(bench.root(cell.shape), dataset, alpha, **_settings(vectors))
+        found = [bench.test(training, tables) for training in covered.chosen]
+        metric = 100 * fmean(one["levels"]["table"] for one in found)
+        return {"row": _row(alpha, tables[:-1], found), "metric": metric}
+
+    trainings = [bench.key(training) for training in covered.chosen]
     for alpha in alphas:
-        tables = grid.bench.tables(converted, dataset, alpha, **_settings(vectors))
-        found = [grid.bench.test(training, tables) for training in covered.chosen]
-        rows.append(_row(alpha, tables[:-1], found))
-        figures[f"metric_{alpha:g}"] = 100 * fmean(one["levels"]["table"] for one in found)
+        key = {"alpha": alpha, "vectors": vectors, "trainings": trainings}
+        found = kept.get_or_compute_unless_committed(key, partial(measured, alpha))
+        if found is not None:
+            rows.append(found["row"])
+            figures[f"metric_{alpha:g}"] = found["metric"]
     return rows, figures
 
 
@@ -81,12 +100,22 @@ def measure_domains(
     bench: Workbench, vectors: str, corpora: Mapping[str, Path], shape: Shape | None = None
 ) -> list[harness.Row]:
     """A row for each domain, by the file of its corpus: what its table above the root's takes."""
-    converted = bench.root(shape or Shape())
-    tables = {
-        name: bench.table(converted, name, ALPHA, file=file, all_unigrams=False, **_settings(vectors))
-        for name, file in corpora.items()
-    }
-    return [{"domain": name} | _space([table]) for name, table in tables.items()]
+    shape = shape or Shape()
+    kept = bench.kept("domain_tables")
+
+    def measured(name: str, file: Path) -> dict[str, Any]:
+        settings = _settings(vectors)
+        return _space(
+            [bench.table(bench.root(shape), name, ALPHA, file=file, all_unigrams=False, **settings)]
+        )
+
+    rows = []
+    for name, file in corpora.items():
+        key = {"domain": name, "vectors": vectors, "root": bench.root_key(shape)}
+        found = kept.get_or_compute_unless_committed(key, partial(measured, name, file))
+        if found is not None:
+            rows.append({"domain": name, "entries": found["entries"], "MB": found["MB"]})
+    return rows
 
 
 def domain_corpora() -> dict[str, Path]:

@@ -10,7 +10,6 @@ from benchmarks.accuracy.data import Dataset
 from benchmarks.accuracy.grid import Cell, Covered, Grid
 from benchmarks.accuracy.methods import ADAPTER, DEDICATED, HBERT, PLOT, SHARED, UPPER
 from benchmarks.accuracy.trainings import Shape
-from inference.hplm.root import LOWER_FILE, UPPER_FILE
 
 CASCADE: Final = "hBERT, cascade"
 FULL: Final = "hBERT, full"
@@ -119,9 +118,8 @@ class Comparison:
 
     def _bytes_share(self, covered: Covered) -> float:
         """The bytes of a model over those of the checkpoint's weights."""
-        root = self._grid.bench.root(covered.cell.shape).root
-        whole = sum((root / name).stat().st_size for name in (LOWER_FILE, UPPER_FILE))
-        return max(float(self._grid.bench.train(one)["bytes"]) for one in covered.chosen) / whole
+        results = [self._grid.bench.train(one) for one in covered.chosen]
+        return max(float(one["bytes"]) / float(one["root_bytes"]) for one in results)
 
     def _name(self, row: str, cell: Cell) -> str:
         """With the shape, if it is not the first. A dedicated model is not cut."""

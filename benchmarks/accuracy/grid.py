@@ -94,7 +94,7 @@ class Grid:
             return None
         best = Covered(cell, rates, [], 0).best_rate
         trainings = [self.training(cell, best, seed) for seed in range(self._seeds)]
-        chosen = [one for one in trainings if self.bench.find(one) is not None]
+        chosen = [one for one in trainings if self.bench.is_testable(one)]
         missing = len(tried) - len(rates) + self._seeds - len(chosen)
         return Covered(cell, rates, chosen, missing)
 

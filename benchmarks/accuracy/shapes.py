@@ -1,6 +1,7 @@
 """Shared by the benchmarks of n-grams and of the split: one root per shape, and three models on each."""
 
 from collections.abc import Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -13,33 +14,47 @@ from benchmarks.accuracy.grid import EPOCHS, PATIENCE, SEEDS
 from benchmarks.accuracy.methods import HBERT
 from benchmarks.accuracy.trainings import Shape, Training
 from benchmarks.accuracy.workbench import ALPHA, Workbench, conversion_settings
+from benchmarks.result_cache import add_committed
 from inference.hplm.fragments import level_name
 
 QUICK_TOKENS, QUICK_EPOCHS = 100_000, 3
 
 
 def run(name: str, description: str, shapes: Sequence[Shape], argv: Sequence[str] | None) -> int:
-    """Run a benchmark over shapes and print its table; cached results are reused."""
+    """Run a benchmark over shapes and print its table; kept results are reused."""
     parser = harness.arguments(description)
     parser.add_argument("--dataset", default="NCBI-disease", choices=sorted(DATASETS))
     parser.add_argument("--tokens", type=int, help="that each conversion learns from")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="models on each root")
     parser.add_argument("--epochs", type=int, help="at most, of each training")
+    add_committed(parser)
     options = parser.parse_args(argv)
     console = Console()
     tokens = options.tokens or (QUICK_TOKENS if options.quick else None)
     epochs = options.epochs or (QUICK_EPOCHS if options.quick else EPOCHS)
-    bench = Workbench(console, conversion=conversion_settings(tokens))
+    bench = Workbench(
+        console,
+        conversion=conversion_settings(tokens),
+        quick=options.quick,
+        committed=options.committed,
+    )
+    kept = bench.kept("shapes")
     dataset = DATASETS[options.dataset]
-    rows, figures = [], {}
+    rows: list[harness.Row] = []
+    figures: dict[str, float] = {}
     for shape in shapes:
         trainings = [_training(dataset, shape, seed, epochs) for seed in range(options.seeds)]
-        row, metric = _measure(bench, shape, trainings)
-        rows.append(row)
-        figures[f"metric_{shape.n}_{shape}"] = metric
+        found = kept.get_or_compute_unless_committed(
+            {"trainings": [bench.key(training) for training in trainings]},
+            partial(_measure, bench, shape, trainings),
+        )
+        if found is not None:
+            rows.append(found["row"])
+            figures[f"metric_{shape.n}_{shape}"] = found["metric"]
     console.out(harness.markdown_table(rows), highlight=False)
+    settings = {"dataset": dataset.name, "tokens": tokens, "epochs": epochs, "seeds": options.seeds}
+    settings |= bench.report_kept()
     if options.json:
-        settings = {"dataset": dataset.name, "tokens": tokens, "epochs": epochs, "seeds": options.seeds}
         harness.write_json(harness.Report(name, settings, rows, figures), options.json)
     return 0
 
@@ -50,14 +65,14 @@ def _training(dataset: Dataset, shape: Shape, seed: int, epochs: int) -> Trainin
     return Training(HBERT, dataset, settings, shape)
 
 
-def _measure(bench: Workbench, shape: Shape, trainings: Sequence[Training]) -> tuple[harness.Row, float]:
-    """The row of a shape, and its metric from tables in points."""
+def _measure(bench: Workbench, shape: Shape, trainings: Sequence[Training]) -> dict[str, Any]:
+    """{row} of the table, and {metric} from tables in points."""
     found = [_levels(bench, training) for training in trainings]
     table, full = ([100 * levels[level] for levels in found] for level in ("table", "full"))
     converted = bench.root(shape)
     left = converted.report["distilled"]
     folder = bench.table(converted, GENERAL, ALPHA)
-    return {
+    row = {
         "n": shape.n,
         "layers": str(shape),
         "metric, full": mean_and_deviation(full),
@@ -65,7 +80,8 @@ def _measure(bench: Workbench, shape: Shape, trainings: Sequence[Training]) -> t
         "unexplained, complete": left[level_name(0, shape.n)]["cut"],
         "unexplained, uni-grams": left["unigram"]["cut"],
         "MB of the root's table": sum(file.stat().st_size for file in folder.iterdir()) / 1e6,
-    }, fmean(table)
+    }
+    return {"row": row, "metric": fmean(table)}
 
 
 def _levels(bench: Workbench, training: Training) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class TenantCurves:
         if covered is None or covered.missing:
             return None
         training = self._grid.training(cell, covered.best_rate, subset.tenant, subset)
-        if self._grid.train(training) is None:
+        if self._grid.train(training) is None or not self._grid.bench.is_testable(training):
             return None
         return 100 * float(self._grid.bench.test(training)["test"])
 

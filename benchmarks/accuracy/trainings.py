@@ -10,6 +10,7 @@ from benchmarks.accuracy.methods import Inputs, Method, evaluate_full, train_ful
 from benchmarks.accuracy.tenants import Subset
 from inference.cascade.dispatcher import AnswerPolicy
 from inference.hplm.fragments import DEFAULT_N
+from inference.hplm.root import LOWER_FILE, UPPER_FILE
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
@@ -62,7 +63,7 @@ def run_training(
     training: Training, inputs: Inputs, out: Path, reporter: Reporter, checkpoints: CheckpointStore
 ) -> dict[str, Any]:
     """Train, write the model into the new folder `out`, and return {dev, learning_rate, best_epoch, epochs,
-    bytes}. The test file is not read."""
+    bytes}, of a model with a PET also {root_bytes}. The test file is not read."""
     if not training.has_pet:
         return train_full(
             training.method, inputs, training.settings, reporter, out=out, checkpoints=checkpoints
@@ -84,6 +85,7 @@ def run_training(
         "best_epoch": report["best_epoch"],
         "epochs": len(report["epochs"]),
         "bytes": report["bytes"],
+        "root_bytes": sum((inputs.root / name).stat().st_size for name in (LOWER_FILE, UPPER_FILE)),
     }
 
 

@@ -19,7 +19,7 @@ from benchmarks.accuracy.data import GENERAL, SPLITS, Dataset, canonical, corpus
 from benchmarks.accuracy.methods import Inputs
 from benchmarks.accuracy.reporters import ConsoleReporter
 from benchmarks.accuracy.trainings import Shape, Training, run_test, run_training
-from benchmarks.result_cache import ResultCache, bench_dir, fingerprint
+from benchmarks.result_cache import KeptResults, bench_dir, fingerprint, report_kept
 from inference.hplm.artifact_files import read_json, write_json
 from workers.training.checkpoints import CheckpointStore
 from workers.training.convert import ConvertSettings, convert_root
@@ -34,6 +34,15 @@ ALPHA = 50.0
 CORE_HOURS = 24.0
 """The processor hours that a benchmark may cost."""
 SECONDS_PER_HOUR = 3600
+CODE = (
+    "benchmarks/accuracy/data.py",
+    "benchmarks/accuracy/methods.py",
+    "benchmarks/accuracy/trainings.py",
+    "inference/cascade",
+    "inference/hplm",
+    "workers/training",
+)
+"""What trainings and tests depend on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,7 @@ class Workbench:
 
     checkpoint: the folder to convert (None: that of the demo root). conversion: settings for `root`, of
     `ConvertSettings`, if not the usual. rows: of each split that are used, at most, drawn by chance; None:
-    all.
+    all. quick, committed: see `KeptResults`.
     """
 
     def __init__(
@@ -60,6 +69,9 @@ class Workbench:
         checkpoint: Path | None = None,
         conversion: Mapping[str, Any] | None = None,
         rows: int | None = None,
+        *,
+        quick: bool = False,
+        committed: bool = False,
     ) -> None:
         self.reporter: Reporter = ConsoleReporter(console)
         self._console = console
@@ -67,8 +79,18 @@ class Workbench:
         self._name = CHECKPOINT_PACKAGE if checkpoint is None else str(checkpoint.resolve())
         self._checkpoint = checkpoint or Path(checkpoint_folder())
         self._conversion, self._rows = dict(conversion or {}), rows
-        self._trainings, self._tests = (ResultCache(name, console) for name in ("trainings", "tests"))
+        self.committed, self._quick = committed, quick
+        self._kept: list[KeptResults] = []
+        self._trainings, self._tests = self.kept("trainings"), self.kept("tests")
         self._costs: dict[str, float] = {}
+
+    def kept(self, name: str, *code: str) -> KeptResults:
+        """Further kept results, of this run's kind. code: what they depend on besides CODE."""
+        found = KeptResults(
+            name, self._console, code=(*CODE, *code), quick=self._quick, committed=self.committed
+        )
+        self._kept.append(found)
+        return found
 
     @property
     def processor_seconds(self) -> float:
@@ -78,7 +100,7 @@ class Workbench:
 
     def may_train(self, core_hours: float) -> bool:
         """Whether all results that were asked for have cost less than so many processor hours."""
-        return self.processor_seconds < core_hours * SECONDS_PER_HOUR
+        return not self.committed and self.processor_seconds < core_hours * SECONDS_PER_HOUR
 
     @property
     def layers(self) -> int:
@@ -88,6 +110,10 @@ class Workbench:
     def root(self, shape: Shape) -> Converted:
         """The checkpoint, converted in this shape. Raises SystemExit if it has too few layers."""
         return self.convert(**self._settings(shape))
+
+    def root_key(self, shape: Shape) -> str:
+        """What tells a root of this shape from others; nothing is converted."""
+        return self._root_key(**self._settings(shape))
 
     def convert(self, *, layers: int | None = None, **settings: Any) -> Converted:
         """The checkpoint, converted on the general corpus. layers: only the first ones of it. settings: of
@@ -173,40 +199,44 @@ class Workbench:
 
     def find(self, training: Training) -> dict[str, Any] | None:
         """What `train` returns, if it has been run; else None."""
-        key = self._key(training)
+        key = self.key(training)
         found = self._trainings.get(key)
         return None if found is None else self._counted(key, found)
 
+    def is_testable(self, training: Training) -> bool:
+        """Whether `test` has a result, or can compute it."""
+        if self.committed and self._tests.get({"training": self.key(training)}) is None:
+            return False
+        return self.find(training) is not None
+
+    def report_kept(self) -> dict[str, list[str]]:
+        """Print which results are missing or old, and return them."""
+        return report_kept(self._console, *self._kept)
+
     def train(self, training: Training) -> dict[str, Any]:
         """The result of `run_training`, with {seconds, cpu_seconds}."""
-        key, folder = self._key(training), self.model_folder(training)
-        checkpoints = folder.with_suffix(".checkpoints")
+        key = self.key(training)
+        return self._counted(key, self._trainings.get_or_compute(key, lambda: self._train(training)))
 
-        def compute() -> dict[str, Any]:
-            shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed as it wrote the model
-            folder.parent.mkdir(exist_ok=True)
-            store = CheckpointStore(checkpoints)
-            return run_training(training, self.inputs(training), folder, self.reporter, store)
-
-        found = self._counted(key, self._trainings.get_or_compute(key, compute))
-        shutil.rmtree(checkpoints, ignore_errors=True)
-        return found
+    def model(self, training: Training) -> Path:
+        """The folder of the trained model: the product's artifact, or the weights of a model without a PET.
+        It is trained again if only its result was kept."""
+        folder = self._model_folder(training)
+        if not folder.is_dir():
+            self._train(training)
+        return folder
 
     def test(self, training: Training, tables: Sequence[Path] | None = None) -> dict[str, Any]:
         """The result of `run_test` for a training that has been run, with {seconds, cpu_seconds}."""
-        key: dict[str, Any] = {"training": self._key(training)}
+        key: dict[str, Any] = {"training": self.key(training)}
         if tables is not None:
             key["tables"] = [table.name for table in tables]
 
         def compute() -> dict[str, Any]:
-            model = self.model_folder(training)
+            model = self.model(training)
             return run_test(training, self.inputs(training), model, self.reporter, tables)
 
         return self._counted(key, self._tests.get_or_compute(key, compute))
-
-    def model_folder(self, training: Training) -> Path:
-        """Where the model lies: the product's artifact, or the weights of a model without a PET."""
-        return self._folder / "models" / fingerprint(self._key(training))
 
     def inputs(self, training: Training) -> Inputs:
         """What a training reads."""
@@ -229,9 +259,23 @@ class Workbench:
             **{split: draw_rows(folder / f"{split}.jsonl", self._rows, drawn) for split in SPLITS}
         )
 
-    def _key(self, training: Training) -> dict[str, Any]:
+    def _model_folder(self, training: Training) -> Path:
+        return self._folder / "models" / fingerprint(self.key(training))
+
+    def _train(self, training: Training) -> dict[str, Any]:
+        """Train, or go on from the last checkpoint, and write the model's folder."""
+        folder = self._model_folder(training)
+        checkpoints = folder.with_suffix(".checkpoints")
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed as it wrote the model
+        folder.parent.mkdir(exist_ok=True)
+        store = CheckpointStore(checkpoints)
+        found = run_training(training, self.inputs(training), folder, self.reporter, store)
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        return found
+
+    def key(self, training: Training) -> dict[str, Any]:
         """All that the result depends on. A method that trains all layers does not depend on a conversion."""
-        converted = self._root_key(**self._settings(training.shape))
+        converted = self.root_key(training.shape)
         published = {"checkpoint": self._name, "layers": training.shape.layers}
         return {
             "dataset": training.dataset.name,

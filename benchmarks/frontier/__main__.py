@@ -2,7 +2,7 @@
 
 The test metric of each method on each dataset, beside processor time of a text through the engine of one
 process, waiting times, and multiplications; the tables of Tabi; calibration; and whether a text's answer
-depends on what else is computed. Trainings and measurements are cached: stop it and start it again.
+depends on what else is computed. Trainings and measurements are kept: stop it and start it again.
 
     python -m benchmarks.frontier
 """
@@ -25,6 +25,7 @@ from benchmarks.frontier.figures import Figures
 from benchmarks.frontier.measurements import LOSSES, TENANTS, Measurements
 from benchmarks.frontier.path_flips import FORMATS, TEXTS
 from benchmarks.frontier.serving_cost import Effort
+from benchmarks.result_cache import add_committed
 from inference.errors import HplmError
 from inference.hplm.devices import pick_dtype
 
@@ -50,16 +51,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(f"\n{title}\n", highlight=False)
         console.out(harness.markdown_table(rows), highlight=False)
     console.print({name: round(value, 4) for name, value in figures.figures().items()})
+    kept = measurements.report_kept()
     if options.json:
         flat = [{"table": title, **row} for title, rows in tables.items() for row in rows]
         harness.write_json(
-            harness.Report("frontier", _settings(options), flat, figures.figures()), options.json
+            harness.Report("frontier", _settings(options) | kept, flat, figures.figures()), options.json
         )
     return 0
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = harness.arguments(__doc__ or "")
+    add_committed(parser)
     parser.add_argument("--dataset", action="append", choices=sorted(DATASETS), help="only this one")
     parser.add_argument("--seeds", type=int, help=f"of each dataset (default: {SEEDS})")
     parser.add_argument("--rows", type=int, help="of each split that are used, at most, drawn by chance")
@@ -71,20 +74,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--format", action="append", choices=FORMATS, help="only this number format")
     parser.add_argument("--texts", type=int, help="asked for the processor time; 0: do not measure it")
     parser.add_argument("--flip-texts", type=int, help=f"asked on all paths (default: {TEXTS}); 0: none")
-    parser.add_argument(
-        "--branch",
-        nargs=3,
-        type=Path,
-        metavar=("ROOT", "LOWER", "TABLE"),
-        help="of --model, if not the demo root's",
-    )
-    parser.add_argument("--model", type=Path, help="measure this trained model of one dataset, train nothing")
-    options = parser.parse_args(argv)
-    if options.model and len(options.dataset or ()) != 1:
-        parser.error("--model needs one --dataset")
-    if options.branch and not options.model:
-        parser.error("--branch needs a --model")
-    return _completed(options)
+    return _completed(parser.parse_args(argv))
 
 
 def _completed(options: argparse.Namespace) -> argparse.Namespace:
@@ -92,8 +82,7 @@ def _completed(options: argparse.Namespace) -> argparse.Namespace:
     quick = options.quick
     effort = QUICK_EFFORT if quick else Effort()
     options.datasets = options.dataset or (QUICK if quick else tuple(DATASETS))
-    options.seeds = 1 if options.model else options.seeds or (1 if quick else SEEDS)
-    options.core_hours = 0.0 if options.model else options.core_hours
+    options.seeds = options.seeds or (1 if quick else SEEDS)
     options.epochs = options.epochs or (QUICK_EPOCHS if quick else EPOCHS)
     options.rows = options.rows or (QUICK_ROWS if quick else None)
     options.tokens = options.tokens or (QUICK_TOKENS if quick else None)

@@ -8,7 +8,9 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from benchmarks.frontier.branch import Branch
+from benchmarks.accuracy.data import Dataset
+from benchmarks.accuracy.trainings import Shape
+from benchmarks.accuracy.workbench import Workbench
 from inference.cascade.dispatcher import HASH_BYTES, AnswerPolicy
 from inference.cascade.profile import CascadeProfile
 from inference.engine.batcher import BatchLimits, batch_size
@@ -34,6 +36,22 @@ from inference.text.outputs import OutputNames, Outputs
 
 POOL_BYTES: Final = 4 << 30
 INT8: Final = "int8"
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Folders of the artifacts. tables: by domain, nearest first, the root's last."""
+
+    root: Path
+    lower: Path
+    tables: Mapping[str, Sequence[Path]]
+
+
+def trained_branch(bench: Workbench, shape: Shape, datasets: Sequence[Dataset]) -> Branch:
+    """What the trainings of the workbench read; built unless an earlier run has kept it."""
+    converted = bench.root(shape)
+    tables = {dataset.domain: bench.tables(converted, dataset) for dataset in datasets}
+    return Branch(converted.root, converted.lower, tables)
 
 
 @dataclass(frozen=True, slots=True)

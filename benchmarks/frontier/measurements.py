@@ -4,29 +4,24 @@ again."""
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, partial
 from typing import Any, Final
 
-import torch
 from rich.console import Console
 
-from benchmarks import harness
 from benchmarks.accuracy import grid
 from benchmarks.accuracy.data import DATASETS, Dataset
 from benchmarks.accuracy.methods import ADAPTER, DEDICATED, HBERT, Inputs, Method
 from benchmarks.accuracy.trainings import Shape, Training
 from benchmarks.accuracy.workbench import Workbench, conversion_settings
-from benchmarks.frontier.branch import Branch, digest, stored_branch, trained_branch
-from benchmarks.frontier.engine import Engine, TrainedModel, questions
+from benchmarks.frontier.engine import Branch, Engine, TrainedModel, questions, trained_branch
 from benchmarks.frontier.levels import StoredModel, level_figures
 from benchmarks.frontier.path_flips import Load, path_flips
 from benchmarks.frontier.serving_cost import Effort, serving_cost
-from benchmarks.result_cache import ResultCache, cache_folder
+from benchmarks.result_cache import cache_folder
 from inference.cascade.answer_plan import answer_plan
 from inference.cascade.dispatcher import AnswerPolicy
-from inference.cascade.profile import CASCADE_FILE, CascadeProfile
-from inference.hplm.hplm import WEIGHTS_FILE
+from inference.cascade.profile import CascadeProfile
 from inference.text.encodings import InferInput
 from workers.training.cascade.selection import PRUNINGS
 from workers.training.datasets import Example, read_examples
@@ -70,7 +65,12 @@ class Measurements:
         self._options = options
         self._datasets = [DATASETS[name] for name in options.datasets]
         self._bench = Workbench(
-            console, options.checkpoint, conversion_settings(options.tokens), options.rows
+            console,
+            options.checkpoint,
+            conversion_settings(options.tokens),
+            options.rows,
+            quick=options.quick,
+            committed=options.committed,
         )
         lower = self._bench.layers // 2
         self._shape = Shape(lower, self._bench.layers - lower)
@@ -80,14 +80,11 @@ class Measurements:
             seeds=options.seeds,
             may_train=lambda: self._bench.may_train(options.core_hours),
         )
-        self._runs = ResultCache("frontier", console)
+        self._kept = self._bench.kept("frontier", "benchmarks/frontier", "inference/engine")
 
     @cached_property
     def _branch(self) -> Branch:
-        if self._options.branch is None:
-            return trained_branch(self._bench, self._shape, self._datasets)
-        root, lower, table = self._options.branch
-        return stored_branch(root, lower, table, self._datasets)
+        return trained_branch(self._bench, self._shape, self._datasets)
 
     def run(self) -> Found:
         """Train and measure what is missing."""
@@ -100,6 +97,10 @@ class Measurements:
             for dataset in self._datasets
         ]
         return Found(cells, self._flips())
+
+    def report_kept(self) -> dict[str, list[str]]:
+        """Print which results are missing or old, and return them."""
+        return self._bench.report_kept()
 
     def _trained(self, dataset: Dataset, seed: int) -> Cell:
         return Cell(dataset, seed, self._test(dataset, DEDICATED, seed), self._test(dataset, ADAPTER, seed))
@@ -120,99 +121,91 @@ class Measurements:
         return Inputs(branch.root, branch.lower, tables, self._bench.files(dataset), dataset.task)
 
     def _measured(self, cell: Cell) -> Cell:
-        model = self._model(cell.dataset, cell.seed)
-        if model is None:
+        training = self._training(cell.dataset, HBERT, cell.seed)
+        if training is None:
             return cell
-        levels = self._levels(cell.dataset, model)
-        cost = self._cost(cell.dataset, model) if cell.seed == 0 and self._options.effort.repeats else None
-        return replace(cell, levels=levels, cost=cost)
+        cost = self._cost(training) if cell.seed == 0 and self._options.effort.repeats else None
+        return replace(cell, levels=self._levels(training), cost=cost)
 
-    def _model(self, dataset: Dataset, seed: int) -> TrainedModel | None:
-        """The model as it is served, with its profile; None if it is not covered."""
-        folder = self._options.model
-        if folder is None:
-            training = self._training(dataset, HBERT, seed)
-            if training is None:
-                return None
-            folder = self._bench.model_folder(training)
-        key = self._key(dataset, folder)
-        kept = cache_folder("cascades", key)
+    def _model(self, training: Training) -> TrainedModel:
+        """The model as it is served, with its profile."""
+        folder, kept = self._bench.model(training), cache_folder("cascades", self._key(training))
         profile = CascadeProfile.load(kept)
         if profile is None:
-            profile = StoredModel(self._inputs(dataset), folder, self._bench.reporter).profile()
+            inputs = self._inputs(training.dataset)
+            profile = StoredModel(inputs, folder, self._bench.reporter).profile()
             kept.mkdir(exist_ok=True)
             profile.save(kept)
-        return TrainedModel(folder, profile, dataset.domain)
+        return TrainedModel(folder, profile, training.dataset.domain)
 
-    def _levels(self, dataset: Dataset, model: TrainedModel) -> Mapping[str, Any]:
-        profile, inputs = model.profile, self._inputs(dataset)
-        plans = {
-            name: answer_plan(AnswerPolicy.CASCADE, profile.kind, profile, target)
-            for name, target in _targets(profile).items()
-        }
-        return self._runs.get_or_compute(
-            {"measured": "levels", "losses": LOSSES, **self._key(dataset, model.folder)},
-            lambda: level_figures(
-                StoredModel(inputs, model.folder, self._bench.reporter),
-                profile,
-                inputs.files.test,
-                plans,
-            ),
+    def _levels(self, training: Training) -> Mapping[str, Any] | None:
+        def measure() -> dict[str, Any]:
+            model, inputs = self._model(training), self._inputs(training.dataset)
+            profile = model.profile
+            plans = {
+                name: answer_plan(AnswerPolicy.CASCADE, profile.kind, profile, target)
+                for name, target in _targets(profile).items()
+            }
+            stored = StoredModel(inputs, model.folder, self._bench.reporter)
+            return level_figures(stored, profile, inputs.files.test, plans)
+
+        return self._kept.get_or_compute_unless_committed(
+            {"measured": "levels", "losses": LOSSES, **self._key(training)}, measure
         )
 
-    def _cost(self, dataset: Dataset, model: TrainedModel) -> Mapping[str, Any]:
+    def _cost(self, training: Training) -> Mapping[str, Any] | None:
         effort: Effort = self._options.effort
-        key = {
-            "measured": "cost",
-            "losses": LOSSES,
-            "effort": asdict(effort),
-            "machine": harness.machine(),
-            "threads": torch.get_num_threads(),
-            "format": self._options.cost_format,
-            **self._key(dataset, model.folder),
-        }
+        dataset = training.dataset
 
         def measure() -> dict[str, Any]:
+            model = self._model(training)
             engine = Engine(self._branch, {dataset.name: model}, number_format=self._options.cost_format)
             asked = questions(dataset.name, self._texts(dataset), effort.texts, tenants=TENANTS)
             return serving_cost(engine, asked, _targets(model.profile), effort)
 
-        return self._runs.get_or_compute(key, measure)
+        key = {
+            "measured": "cost",
+            "losses": LOSSES,
+            "effort": asdict(effort),
+            "threads": self._options.threads,
+            "format": self._options.format,
+            **self._key(training),
+        }
+        return self._kept.get_or_compute_unless_committed(key, measure, same_machine=True)
 
     def _flips(self) -> Mapping[str, Mapping[str, float]]:
         """Of the models of the first seed, as many texts of each dataset."""
-        found = {dataset.name: self._model(dataset, 0) for dataset in self._datasets}
-        models = {name: model for name, model in found.items() if model is not None}
-        count = self._options.flip_texts // max(1, len(models))
-        if not models or not count:
+        found = {dataset.name: self._training(dataset, HBERT, 0) for dataset in self._datasets}
+        trainings = {name: training for name, training in found.items() if training is not None}
+        count = self._options.flip_texts // max(1, len(trainings))
+        if not trainings or not count:
             return {}
-        asked = [
-            one
-            for name in models
-            for one in questions(name, self._texts(DATASETS[name]), count, tenants=TENANTS)
-        ]
-        keys = {name: self._key(DATASETS[name], model.folder) for name, model in models.items()}
-        return {
-            name: self._runs.get_or_compute(
+        keys = {name: self._key(training) for name, training in trainings.items()}
+
+        def measure(number_format: str) -> dict[str, Any]:
+            models = {name: self._model(training) for name, training in trainings.items()}
+            asked = [
+                one
+                for name in models
+                for one in questions(name, self._texts(DATASETS[name]), count, tenants=TENANTS)
+            ]
+            return path_flips(Load(self._branch, models, asked, number_format))
+
+        flips = {
+            name: self._kept.get_or_compute_unless_committed(
                 {"measured": "path flips", "texts": count, "format": name, "models": keys},
-                lambda name=name: path_flips(Load(self._branch, models, asked, name)),  # type: ignore[misc]
+                partial(measure, name),
             )
             for name in self._options.formats
         }
+        return {name: shares for name, shares in flips.items() if shares is not None}
 
     def _texts(self, dataset: Dataset) -> list[InferInput]:
         """Of the test file."""
         return list(map(_input, read_examples(self._bench.files(dataset).test, dataset.task)))
 
-    def _key(self, dataset: Dataset, model: Path) -> dict[str, Any]:
-        files = [file for name in (WEIGHTS_FILE, CASCADE_FILE) if (file := model / name).is_file()]
-        return {
-            "dataset": dataset.name,
-            "rows": self._options.rows,
-            "model": digest(files),
-            "branch": self._branch.key,
-            "prunings": PRUNINGS,
-        }
+    def _key(self, training: Training) -> dict[str, Any]:
+        return {"training": self._bench.key(training), "prunings": PRUNINGS}
 
 
 def _targets(profile: CascadeProfile) -> dict[str, float]:

@@ -13,8 +13,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from benchmarks.frontier.branch import Branch
-from benchmarks.frontier.engine import CascadeServer, Engine, Question, TrainedModel
+from benchmarks.frontier.engine import Branch, CascadeServer, Engine, Question, TrainedModel
 from benchmarks.serving.open_loop import serve
 from inference.cascade.dispatcher import AnswerPolicy
 from inference.engine.batcher import BatchLimits

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.frontier.engine import CascadeServer, DedicatedModel, Engine, Question
-from benchmarks.serving.arrivals import steady
 from benchmarks.serving.open_loop import Plain, Server, serve
 from inference.cascade.dispatcher import AnswerPolicy
 from inference.engine.batcher import BatchLimits
@@ -60,11 +59,11 @@ def serving_cost(
             _note(found[name], _saturated(ways[name]))
     capacity = median(found[FULL]["texts_per_s"])
     seconds = len(asked) / (LOAD * capacity)
-    arrivals = steady(len(asked), every_s=seconds, seconds=seconds, seed=0)
+    arrivals = np.sort(np.random.default_rng(0).uniform(0, seconds, len(asked)))
     apart = APART_S * np.arange(min(effort.lone, len(asked)), dtype=np.float64)
     for repeat in range(effort.repeats):
         for name in np.roll(names, -repeat).tolist():
-            _note(found[name], _waits(ways[name], arrivals.at, apart))
+            _note(found[name], _waits(ways[name], arrivals, apart))
     return {
         name: {key: values if key == "cpu_ms" else median(values) for key, values in one.items()}
         for name, one in found.items()

@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from statistics import median, quantiles
 from typing import Any, Final
@@ -20,13 +21,10 @@ import httpx
 import torch
 
 from benchmarks import harness
-from benchmarks.serving.options import parse
-from benchmarks.serving.over_http.batch import batch_seconds
-from benchmarks.serving.over_http.clients import Call, Timed, cpu_seconds
+from benchmarks.serving.over_http.clients import TIMEOUT_S, Call, NotServed, Timed, cpu_seconds
 from benchmarks.serving.over_http.product import (
     Product,
     arguments,
-    print_and_save,
     running,
     settings_of_report,
 )
@@ -40,16 +38,17 @@ BATCH_LINES, QUICK_BATCH_LINES = 8192, 2048
 ENGINE_BATCHES, BATCH_ROWS = 64, 32
 REPEATS, QUICK_REPEATS = 5, 2
 ENGINE, BATCH = "engine", "batch"
+POLL_S: Final = 0.5
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Start the product, measure, print the table."""
-    options = parse(arguments(__doc__ or ""), argv)
+    options = arguments(__doc__ or "").parse_args(argv)
     options.repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
     torch.set_num_threads(usable_cpus())
     with running(options, rows=BATCH_ROWS) as product:
         report = Bench(product, options).report()
-    return print_and_save(report, options)
+    return harness.publish(report, options)
 
 
 class Bench:
@@ -62,13 +61,13 @@ class Bench:
 
         def calls(inputs: int, count: int) -> list[Call]:
             of = [served[number % len(served)] for number in range(count)]
-            return [replace(call, inputs=texts.next_asked(inputs, options.tokens)) for call in of]
+            return [replace(call, inputs=texts.next_asked(inputs)) for call in of]
 
         self._calls = {inputs: calls(inputs, count) for inputs, count in sizes.items()}
         self._batches = engine.batches(calls(BATCH_ROWS, ENGINE_BATCHES), mixed=len(served))
         lines = QUICK_BATCH_LINES if options.quick else BATCH_LINES
         self._asker = served[0]
-        self._lines = [json.dumps(text) for text in texts.next_asked(lines, options.tokens)]
+        self._lines = [json.dumps(text) for text in texts.next_asked(lines)]
         self._times: defaultdict[int, list[Timed]] = defaultdict(list)
         self._web: defaultdict[int, float] = defaultdict(float)
         self._unanswered = 0
@@ -133,16 +132,40 @@ class Bench:
 
     def _batch(self, repeat: int) -> float:
         with httpx.Client(base_url=self._product.url, trust_env=False) as http:
-            seconds, unanswered = batch_seconds(http, self._asker, self._lines)
+            seconds, unanswered = _batch_seconds(http, self._asker, self._lines)
         self._unanswered += unanswered if repeat >= 0 else 0
         return seconds
 
     def _settings(self) -> dict[str, Any]:
-        return settings_of_report(self._options, self._product.engine) | {
+        return settings_of_report(self._options, self._product) | {
             "threads": torch.get_num_threads(),
             "calls": {str(inputs): len(calls) for inputs, calls in self._calls.items()},
             "batch_lines": len(self._lines),
         }
+
+
+def _batch_seconds(http: httpx.Client, asker: Call, lines: Sequence[str]) -> tuple[float, int]:
+    """How long the product works at a batch of these lines, from its beginning to its files, and how many
+    lines have no answer. Raises NotServed."""
+    headers = {"Authorization": f"Bearer {asker.api_key}"}
+    sent = {"file": ("inputs.jsonl", "\n".join(lines).encode())}
+    made = http.post("/api/v1/batches", headers=headers, data={"model": asker.hplm}, files=sent)
+    if made.status_code != httpx.codes.CREATED:
+        raise NotServed(made.text)
+    latest = time.monotonic() + TIMEOUT_S
+    while not (batch := _seen(http, headers, made.json()["id"]))["finished_at"]:
+        if time.monotonic() > latest:
+            raise NotServed(f"The batch is {batch['state']}: {batch['lines']} lines are answered.")
+        time.sleep(POLL_S)
+    begun, ended = (datetime.fromisoformat(batch[f"{word}_at"]) for word in ("started", "finished"))
+    return (ended - begun).total_seconds(), len(lines) - int(batch["succeeded"])
+
+
+def _seen(http: httpx.Client, headers: dict[str, str], batch_id: str) -> dict[str, Any]:
+    response = http.get(f"/api/v1/batches/{batch_id}", headers=headers)
+    response.raise_for_status()
+    found: dict[str, Any] = response.json()
+    return found
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ the routes, with ids of what is there; what an address does besides (a download,
 """
 
 import argparse
-import os
 import sys
 import tempfile
 import time
@@ -33,8 +32,6 @@ REPEATS, QUICK_REPEATS = 15, 5
 SLOW_MS: Final = 200.0
 NO_PAGES: Final = (HTTPStatus.FOUND, HTTPStatus.FORBIDDEN, HTTPStatus.METHOD_NOT_ALLOWED)
 """What leads on, what administrators cannot do either, and buttons."""
-KEPT = ("HMI_BENCH_DIR", "HMI_POSTGRES_BIN", "HMI_REDIS_BIN")
-OURS = ("HMI_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     browser = None if options.no_axe else AxeBrowser.find()
     with tempfile.TemporaryDirectory(dir=bench_dir(), prefix="pages-") as home:
-        _surround(Path(home))
+        harness.become_product(Path(home), HMI_ALLOWED_HOSTS="testserver,localhost,127.0.0.1")
         report = _measure(Path(home), options, browser)
-    print(harness.markdown_table(report.rows))
-    print({name: round(value, 1) for name, value in report.figures.items()})
-    print(*report.failures, sep="\n")
-    if options.json:
-        harness.write_json(report, options.json)
+    harness.publish(report, options)
     return 0
-
-
-def _surround(home: Path) -> None:
-    """Let nothing of this installation's own environment into the product that is started."""
-    for name in [name for name in os.environ if name.startswith(OURS) and name not in KEPT]:
-        del os.environ[name]
-    os.environ |= {
-        "DJANGO_SETTINGS_MODULE": "hmi_site.settings",
-        "HMI_HOME": str(home / "home"),
-        "HMI_CORPUS_MIN_WORDS": "0",
-        "HMI_ALLOWED_HOSTS": "testserver,localhost,127.0.0.1",
-    }
 
 
 def _measure(home: Path, options: argparse.Namespace, browser: AxeBrowser | None) -> harness.Report:

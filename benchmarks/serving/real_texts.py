@@ -1,6 +1,6 @@
 """Texts that people wrote: the public datasets, or else the docstrings of the standard library.
 
-Imports neither Django nor the settings, which it must not depend on: `surround` removes HMI_DATA_DIR.
+Imports neither Django nor the settings, which it must not depend on: `become_product` removes HMI_DATA_DIR.
 """
 
 import ast
@@ -25,6 +25,7 @@ LEAST_WORDS: Final = 4
 ASKED_OF: Final = 4
 """Of the docstrings, one in so many is asked; the table is built from the others."""
 LONGEST: Final = 512
+VOCAB: Final = 30_522
 UNKNOWN: Final = "[UNK]"
 
 
@@ -42,8 +43,8 @@ class RealTexts:
         self._tokenizer: tokenizers.Tokenizer | None = None
 
     @classmethod
-    def collect(cls, *, known_share: float = 1.0) -> Self:
-        """What this machine has. known_share: of the texts for the table, so many are used."""
+    def collect(cls) -> Self:
+        """What this machine has."""
         if has_data():
             known, asked, source = plain_texts("train"), plain_texts("test"), DATASETS
         else:
@@ -51,7 +52,7 @@ class RealTexts:
             asked = found[::ASKED_OF]
             known = [text for number, text in enumerate(found) if number % ASKED_OF]
             source = DOCSTRINGS
-        return cls(known[:: round(1 / known_share)], asked, source)
+        return cls(known, asked, source)
 
     def read_with(self, tokenizer_file: Path) -> Self:
         """Count fragments of this tokenizer's tokens."""
@@ -73,15 +74,13 @@ class RealTexts:
         self._tokenizer = tokenizer
         return self
 
-    def draw(self, count: int, tokens: int) -> list[str]:
-        """The next so many texts that the table knows, whatever their length."""
-        del tokens
+    def draw(self, count: int) -> list[str]:
+        """The next so many texts that the table knows."""
         self._drawn += count
         return [self._known[at % len(self._known)] for at in range(self._drawn - count, self._drawn)]
 
-    def next_asked(self, count: int, tokens: int | None) -> list[str]:
-        """The next so many texts to ask, whatever their length."""
-        del tokens
+    def next_asked(self, count: int) -> list[str]:
+        """The next so many texts to ask."""
         self._asked += count
         return [self.asked[at % len(self.asked)] for at in range(self._asked - count, self._asked)]
 
@@ -108,6 +107,29 @@ class RealTexts:
         assert self._tokenizer is not None, "read_with comes first"
         encoded = self._tokenizer.encode_batch(list(texts))
         return [np.array(each.ids, dtype=np.int64) for each in encoded]
+
+
+class RealRows:
+    """Token ids to ask, of texts that people wrote, read by a tokenizer that is learned from them."""
+
+    def __init__(self) -> None:
+        self._texts = RealTexts.collect().learn_tokenizer(VOCAB)
+        self._asked = self._texts.ids(self._texts.ask(len(self._texts.asked), seed=0))
+        self._at = 0
+
+    @property
+    def name(self) -> str:
+        """Where the texts come from."""
+        return self._texts.source
+
+    def draw(self, count: int) -> list[Ids]:
+        """The next so many rows, each of its own length."""
+        self._at += count
+        return [self._asked[at % len(self._asked)] for at in range(self._at - count, self._at)]
+
+    def fragments(self, missing: int) -> Ids:
+        """The fragments [F, 3] that the table has besides all uni-grams, in any order."""
+        return self._texts.fragments(missing)
 
 
 def covering(fragments: Ids, share: float) -> Ids:

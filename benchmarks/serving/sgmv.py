@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from benchmarks import harness
-from benchmarks.serving.options import Machine, machine, show
+from benchmarks.serving.options import Machine, machine
 from benchmarks.serving.popularity import POPULARITIES
 from benchmarks.serving.timing import interleaved, settled
 from inference.decoder.lora import DecoderLora
@@ -89,11 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--inputs", type=int, default=576, help="of the projection (default: the demo's)")
     parser.add_argument("--outputs", type=int, default=1536, help="of the projection (default: the demo's)")
     options = parser.parse_args(argv)
-    report = measure(options, machine(options))
-    show(report)
-    if options.json:
-        harness.write_json(report, options.json)
-    return 1 if report.failures else 0
+    return harness.publish(measure(options, machine(options)), options)
 
 
 @torch.inference_mode()

@@ -1,12 +1,12 @@
 """What a text costs in the product, beside what a user would write instead and the least it could cost.
 
-The product runs as `make up` starts it, with its default settings, real texts, and a model with the default
-PET for each of 32 tenants: first with the policy `cascade`, then with `table` (`--policy`). Beside it, in
-turn: a FastAPI server of transformers with a whole model for each tenant, and one with a LoRA of PEFT for
-each, asked by the same clients; plain transformers in this process, one by one and in batches of 32; and the
-limit, which is the products of the upper layers over the same tokens. Cost is processor time: of the web
-server, the inference worker, Valkey and PostgreSQL, or of the FastAPI server. Figures are medians of the
-repeats' own ratios.
+The product runs as `make up` starts it, with its default settings, real texts, and a fine-tuned model with
+the default PET and a fitted profile for each of 32 tenants: first with the policy `cascade`, then with
+`table` (`--policy`). Beside it, in turn: a FastAPI server of transformers with a whole model for each tenant,
+and one with a LoRA of PEFT for each, asked by the same clients; plain transformers in this process, one by
+one and in batches of 32; and the limit, which is the products of the upper layers over the same tokens. Cost
+is processor time: of the web server, the inference worker, Valkey and PostgreSQL, or of the FastAPI server.
+Figures are medians of the repeats' own ratios.
 
     python -m benchmarks.serving.traffic
 """
@@ -30,10 +30,10 @@ from benchmarks import harness
 from benchmarks.answer_levels import AnsweredAt, level_shares, levels_of
 from benchmarks.serving.limit import Limit
 from benchmarks.serving.over_http.clients import Call, Clients, cpu_seconds
-from benchmarks.serving.over_http.product import Site, print_and_save, started
+from benchmarks.serving.over_http.product import Site, started
+from benchmarks.serving.over_http.trained import TrainedModels, dataset_texts
 from benchmarks.serving.peers.dedicated import BATCH, LONGEST, Models, Settings
 from benchmarks.serving.peers.dedicated_server import start_if_possible
-from benchmarks.serving.real_texts import RealTexts
 from benchmarks.serving.timing import interleaved
 from benchmarks.serving.traffic_figures import (
     FASTAPI,
@@ -62,7 +62,6 @@ HEADLINE: Final = "cascade"
 FIRST_MODELS, WARM_ROUNDS = 20, 5
 PEFT_RANK: Final = 16
 WARM_TEXT: Final = "A text."
-OnSite = Site[RealTexts]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,11 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if pick_device("auto").type != "cpu":
         raise SystemExit("Cost is processor time here: set CUDA_VISIBLE_DEVICES= to serve without a GPU.")
     torch.set_num_threads(usable_cpus())
-    # Collected first: the product is started without this installation's settings, HMI_DATA_DIR among them.
-    texts = RealTexts.collect(known_share=1 / QUICK_SHARE if options.quick else 1.0)
-    with started(DEMO, DEFAULT_PET, options.tenants, texts.read_with) as site, ExitStack() as stack:
-        report = Bench(site, options, stack).report()
-    return print_and_save(report, options)
+    # Made first: the product is started without this installation's settings, HMI_DATA_DIR among them.
+    models, texts = TrainedModels(quick=options.quick), dataset_texts()
+    with started(lambda *_: models, options.tenants, texts) as site, ExitStack() as stack:
+        report = Bench(site, models, options, stack).report()
+    return harness.publish(report, options)
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -101,11 +100,14 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 class Bench:
     """Who answers, ready to be asked."""
 
-    def __init__(self, site: OnSite, options: argparse.Namespace, stack: ExitStack) -> None:
+    def __init__(
+        self, site: Site, models: TrainedModels, options: argparse.Namespace, stack: ExitStack
+    ) -> None:
         self._site, self._options = site, options
         dtype = pick_dtype("auto", pick_device("auto"))
         self._settings = Settings(
-            checkpoint=str(site.home / "scratch" / "checkpoint"),
+            checkpoint=str(models.checkpoint),
+            labels=len(models.labels),
             names=[f"{call.tenant}/{call.hplm}" for call in site.served],
             dtype=str(dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),

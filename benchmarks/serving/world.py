@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from benchmarks.result_cache import bench_dir
-from benchmarks.serving.token_sources import VOCAB, TokenSource
+from benchmarks.serving.real_texts import VOCAB, RealRows
 from inference.cascade.dispatcher import Level
 from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.executor import Executor
@@ -79,11 +79,10 @@ BASE: Final = Encoder("bert-base", 12, 768, 12, 3072)
 TINY: Final = Encoder("tiny", 2, 64, 2, 128)
 """To see in a minute that a benchmark runs."""
 ENCODERS: Final = {encoder.name: encoder for encoder in (DEMO, BASE, TINY)}
-PAPER_PET: Final = "adapter-64"
 DEFAULT_PET: Final = "lora-16"
 """What a fine-tuning makes by default."""
 PETS: Final = {
-    PAPER_PET: PetSpec(adapter=64),
+    "adapter-64": PetSpec(adapter=64),
     DEFAULT_PET: PetSpec(lora=16, biases=True, norms=True),
     "lora-48": PetSpec(lora=48, biases=True, norms=True),
 }
@@ -97,7 +96,7 @@ class World:
         self,
         encoder: Encoder,
         pet: str,
-        source: TokenSource,
+        source: RealRows,
         device: torch.device,
         dtype: torch.dtype,
         *,

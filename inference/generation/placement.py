@@ -6,7 +6,7 @@ of KV cache gives its newest request away: the request is cancelled there, and a
 prompt and the tokens so far again.
 
 Nothing here computes, sends or reads a clock. Callers report what happened, and get back what workers must
-do. The simulator of the benchmarks alone calls it: workers of one root share a stream of requests.
+do. Nothing calls it yet: workers of one root share a stream of requests.
 """
 
 from bisect import insort

@@ -6,7 +6,7 @@ settings, above a cut as the demo's. PEFT has the same rows, tokens, rank, alpha
 
 Each side has its learning rates, and the product its cuts; dev loss chooses between them. The test split is
 read for what was chosen and for the product's default alone. The same engine answers for both, greedily.
-Trainings and tests are cached: a killed run goes on.
+Trainings and tests are kept: a killed run goes on.
 
     python -m benchmarks.accuracy.generation_quality
 """
@@ -28,14 +28,27 @@ from benchmarks.accuracy.generation_quality.peft import PeftTrainer
 from benchmarks.accuracy.generation_quality.root import SharedRoot
 from benchmarks.accuracy.generation_quality.scores import Answers, bleu_difference_error
 from benchmarks.accuracy.generation_quality.trainings import HMI, PEFT, Candidate, TrainedLora, Trainings
-from benchmarks.result_cache import bench_dir, fingerprint
+from benchmarks.result_cache import (
+    KeptResults,
+    ResultMissing,
+    add_committed,
+    bench_dir,
+    fingerprint,
+    report_kept,
+)
 from benchmarks.serving.generation.decoder_root import smollm2_file
 from benchmarks.serving.peers.environment import HTTP_PACKAGES, peers_python
 from benchmarks.serving.peers.errors import PeerUnavailable
-from inference.decoder.lora import DecoderLora
 from workers.training.generative.fine_tune import GenerativeSettings
 
 DEFAULTS: Final = GenerativeSettings()
+CODE: Final = (
+    "benchmarks/accuracy/generation_quality",
+    "inference/decoder",
+    "inference/generation",
+    "workers/training/generative",
+)
+"""What the results depend on."""
 DEMO_CUT: Final = 24
 """Layers below the cut of the demo's decoder root, of 30."""
 PEFT_RATE: Final = 2e-4
@@ -49,7 +62,13 @@ def main(argv: Sequence[str] | None = None, *, python: Path | None = None) -> in
     """Run what is missing and print the table. python: that has PEFT; None: its environment is built."""
     options = _options(argv)
     console = Console()
-    report = Comparison(options, console, python).run()
+    comparison = Comparison(options, console, python)
+    try:
+        report = comparison.run()
+    except ResultMissing:
+        report_kept(console, comparison.kept)
+        return 1
+    report = replace(report, settings=report.settings | report_kept(console, comparison.kept))
     console.out(harness.markdown_table(report.rows), highlight=False)
     console.print({name: round(value, 3) for name, value in report.figures.items()})
     if options.json:
@@ -59,6 +78,7 @@ def main(argv: Sequence[str] | None = None, *, python: Path | None = None) -> in
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = harness.arguments(__doc__ or "")
+    add_committed(parser)
     parser.add_argument(
         "--cut",
         type=int,
@@ -107,19 +127,25 @@ class Comparison:
         self._root = SharedRoot.load(options.checkpoint or smollm2_file())
         self._settings = replace(DEFAULTS, epochs=options.epochs)
         folder = bench_dir() / "data" / f"{NAME}-{fingerprint(asdict(options.sizes))}"
-        peft = None if options.no_peers else self._peft()
+        has_peft = not options.no_peers
+        peft = self._peft() if has_peft and not options.committed else None
+        has_peft = has_peft and (peft is not None or options.committed)
+        self.kept = KeptResults(
+            "generation_quality", console, code=CODE, quick=options.quick, committed=options.committed
+        )
         self._trainings = Trainings(
             self._root,
             write_rows(folder, options.sizes),
             self._settings,
             console,
+            self.kept,
             peft,
             options.peft_epochs,
         )
         self._default = Candidate(HMI, DEFAULTS.learning_rate, options.cuts[0])
         rates = [DEFAULTS.learning_rate, *(options.rate or [])]
         candidates = [Candidate(HMI, rate, cut) for cut in options.cuts for rate in rates]
-        if peft is not None:
+        if has_peft:
             candidates += [
                 Candidate(PEFT, rate) for rate in options.peft_rate or (PEFT_RATE, DEFAULTS.learning_rate)
             ]
@@ -131,22 +157,19 @@ class Comparison:
         losses = {candidate: fmean(one.dev_loss for one in runs) for candidate, runs in trained.items()}
         chosen = choose(losses)
         answers = {
-            candidate: [
-                self._trainings.answer(candidate, seed, one.lora)
-                for seed, one in enumerate(trained[candidate])
-            ]
+            candidate: [self._trainings.answer(candidate, seed) for seed in range(len(trained[candidate]))]
             for candidate in dict.fromkeys([self._default, *chosen.values()])
         }
         rows = [self._row(candidate, runs, answers.get(candidate, [])) for candidate, runs in trained.items()]
         figures = figures_of(self._default, chosen, trained, answers)
         if self._options.bfloat16:
-            figures |= self._bfloat16(trained[self._default][0].lora, answers[self._default][0])
+            figures |= self._bfloat16(answers[self._default][0])
         return harness.Report("generation_quality", self._report_settings(), rows, figures)
 
-    def _bfloat16(self, lora: DecoderLora, exact: Answers) -> dict[str, float]:
+    def _bfloat16(self, exact: Answers) -> dict[str, float]:
         """How the default's answers in bfloat16 differ from those in float32, and whether they are worse."""
         texts, references = exact.texts[:BFLOAT16_PROMPTS], exact.references[:BFLOAT16_PROMPTS]
-        rounded = self._trainings.answer_in_bfloat16(self._default, 0, lora, len(texts))
+        rounded = self._trainings.answer_in_bfloat16(self._default, 0, len(texts))
         return {
             "rouge_l_bfloat16": Answers(rounded, [[text] for text in texts]).rouge_l,
             "same_bfloat16": fmean(map(str.__eq__, rounded, texts)),

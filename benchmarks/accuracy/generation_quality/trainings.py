@@ -15,7 +15,7 @@ from benchmarks.accuracy.generation_quality.peft import PeftTrainer
 from benchmarks.accuracy.generation_quality.root import SharedRoot
 from benchmarks.accuracy.generation_quality.scores import Answers
 from benchmarks.accuracy.reporters import ConsoleReporter
-from benchmarks.result_cache import ResultCache, bench_dir, cache_folder, fingerprint
+from benchmarks.result_cache import KeptResults, bench_dir, cache_folder, fingerprint
 from inference.decoder.decoder import Decoder
 from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.lora import LORA_FILE, DecoderLora
@@ -45,19 +45,18 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class TrainedLora:
-    """A trained LoRA of the epoch with the lowest dev loss. seconds: processor time of the training."""
+    """A LoRA of the epoch with the lowest dev loss. seconds: processor time of the training."""
 
-    lora: DecoderLora
     dev_loss: float
     epoch: int
     seconds: float
 
 
 class Trainings:
-    """Computes what earlier runs have not cached.
+    """Computes what earlier runs have not kept.
 
     settings: of the product's job; PEFT has the same rank, alpha, and rows of a batch, and `peft_epochs`.
-    peft: None where it cannot be had.
+    peft: None where it cannot be had. kept: the results.
     """
 
     def __init__(
@@ -66,35 +65,34 @@ class Trainings:
         files: DatasetFiles,
         settings: GenerativeSettings,
         console: Console,
+        kept: KeptResults,
         peft: PeftTrainer | None = None,
         peft_epochs: int | None = None,
     ) -> None:
         self._root, self._files, self._peft = root, files, peft
         self._settings = {HMI: settings, PEFT: replace(settings, epochs=peft_epochs or settings.epochs)}
-        self._runs, self._reporter = ResultCache("generation_quality", console), ConsoleReporter(console)
+        self._kept, self._reporter = kept, ConsoleReporter(console)
         self._dev = self._sequences(files.dev)
 
     def train(self, candidate: Candidate, seed: int) -> TrainedLora:
-        """Train this candidate, or read what was trained."""
-        key = self._key(candidate, seed)
-        folder = cache_folder("generation_quality", key)
-        run = self._train_product if candidate.side == HMI else self._train_peft
-        found = self._runs.get_or_compute(key, lambda: run(candidate, seed, folder))
-        lora = DecoderLora.load(folder / LORA_FILE, self._root.architecture)
-        return TrainedLora(lora, found["dev_loss"], found["epoch"], found["training_seconds"])
+        """Train this candidate, or read what was kept."""
+        found = self._kept.get_or_compute(self._key(candidate, seed), lambda: self._train(candidate, seed))
+        return TrainedLora(found["dev_loss"], found["epoch"], found["training_seconds"])
 
-    def answer(self, candidate: Candidate, seed: int, lora: DecoderLora) -> Answers:
+    def answer(self, candidate: Candidate, seed: int) -> Answers:
         """Greedy answers to the test prompts in float32, with all references of each."""
         key, prompts = self._test_key(candidate, seed), self._prompts()
-        found = self._runs.get_or_compute(key, lambda: {"answers": self._texts(prompts, lora)})
+        found = self._kept.get_or_compute(
+            key, lambda: {"answers": self._texts(prompts, self._lora(candidate, seed))}
+        )
         return Answers(found["answers"], [prompt.references for prompt in prompts])
 
-    def answer_in_bfloat16(self, candidate: Candidate, seed: int, lora: DecoderLora, limit: int) -> list[str]:
+    def answer_in_bfloat16(self, candidate: Candidate, seed: int, limit: int) -> list[str]:
         """Greedy answers to the first `limit` test prompts, with weights, keys and values in bfloat16."""
         key = self._test_key(candidate, seed) | {"dtype": "bfloat16", "prompts": limit}
         prompts = self._prompts()[:limit]
-        found = self._runs.get_or_compute(
-            key, lambda: {"answers": self._texts(prompts, lora, torch.bfloat16)}
+        found = self._kept.get_or_compute(
+            key, lambda: {"answers": self._texts(prompts, self._lora(candidate, seed), torch.bfloat16)}
         )
         texts: list[str] = found["answers"]
         return texts
@@ -122,6 +120,18 @@ class Trainings:
     def _prompts(self) -> list[Prompt]:
         rows = read_rows(self._files.test, GENERATION)
         return prompts_of_test(rows, self._tokenizer, len(rows), self._reporter)
+
+    def _lora(self, candidate: Candidate, seed: int) -> DecoderLora:
+        """The trained LoRA. It is trained again if only its result was kept."""
+        file = cache_folder("generation_quality", self._key(candidate, seed)) / LORA_FILE
+        if not file.is_file():
+            self._train(candidate, seed)
+        return DecoderLora.load(file, self._root.architecture)
+
+    def _train(self, candidate: Candidate, seed: int) -> dict[str, Any]:
+        folder = cache_folder("generation_quality", self._key(candidate, seed))
+        run = self._train_product if candidate.side == HMI else self._train_peft
+        return run(candidate, seed, folder)
 
     def _train_product(self, candidate: Candidate, seed: int, folder: Path) -> dict[str, Any]:
         """By the job's code, with a row of dev for the test split, which `answer` alone reads."""

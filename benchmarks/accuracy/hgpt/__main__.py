@@ -9,7 +9,7 @@ Tables hold the most frequent fragments of the corpus; what they lack falls back
 saves is measured as the processor time of a prefill. At last a LoRA learns to write texts from facts (the
 E2E dataset) above computed and above distilled lower layers.
 
-Results are cached in HMI_BENCH_DIR, and a killed run goes on.
+Results are kept, and a killed run goes on.
 
     HMI_DATA_DIR=/data python -m benchmarks.accuracy.hgpt --quick
 """
@@ -17,7 +17,7 @@ Results are cached in HMI_BENCH_DIR, and a killed run goes on.
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,7 @@ from benchmarks.accuracy.data import BIOMEDICAL
 from benchmarks.accuracy.hgpt.conversion import Distillation
 from benchmarks.accuracy.hgpt.data_to_text import DataToTextSettings
 from benchmarks.accuracy.hgpt.experiment import CONVERSIONS, Conversion, Experiment, HgptSettings
+from benchmarks.result_cache import ResultMissing, add_committed, report_kept
 
 LAYERS, N = MAIN = 4, 3
 """Lower layers and tokens of a fragment, of the model that tables are made of."""
@@ -62,8 +63,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _options(argv)
     torch.set_num_threads(options.threads)
     console = Console()
-    experiment = Experiment(options.settings, console, options.checkpoint)
-    report = Hgpt(experiment, console, quick=options.quick).run()
+    experiment = Experiment(
+        options.settings,
+        console,
+        options.checkpoint,
+        quick=options.quick,
+        committed=options.committed,
+    )
+    try:
+        report = Hgpt(experiment, console, quick=options.quick).run()
+    except ResultMissing:
+        report_kept(console, experiment.kept)
+        return 1
+    report = replace(report, settings=report.settings | report_kept(console, experiment.kept))
     if options.json:
         harness.write_json(report, options.json)
     return 0
@@ -71,6 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = harness.arguments(__doc__ or "")
+    add_committed(parser)
     parser.add_argument("--checkpoint", type=Path, help="folder or GGUF file of the root, if not SmolLM2's")
     parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
     options = parser.parse_args(argv)

@@ -18,11 +18,12 @@ from benchmarks.accuracy.hgpt.root import HgptRoot
 from benchmarks.accuracy.hgpt.table import FragmentTable, shares
 from benchmarks.accuracy.hgpt.texts import Texts
 from benchmarks.accuracy.reporters import ConsoleReporter
-from benchmarks.result_cache import ResultCache, cache_folder
+from benchmarks.result_cache import KeptResults, cache_folder
 
 Conversion = Literal["unconverted", "closed form", "distilled"]
 CONVERSIONS: Final[tuple[Conversion, ...]] = ("unconverted", "closed form", "distilled")
 ROOT_NAME: Final = "SmolLM2-135M-Instruct"
+CODE: Final = ("benchmarks/accuracy/hgpt", "inference/decoder", "workers/training/generative")
 RECIPE: Final = 1
 """Goes up when figures would change for the same settings."""
 
@@ -45,11 +46,19 @@ class HgptSettings:
 class Experiment:
     """What is measured, with what it is measured on. Everything is made when it is first needed."""
 
-    def __init__(self, settings: HgptSettings, console: Console, checkpoint: Path | None = None) -> None:
-        """checkpoint: of the root (None: SmolLM2's)."""
+    def __init__(
+        self,
+        settings: HgptSettings,
+        console: Console,
+        checkpoint: Path | None = None,
+        *,
+        quick: bool = False,
+        committed: bool = False,
+    ) -> None:
+        """checkpoint: of the root (None: SmolLM2's). quick, committed: see `KeptResults`."""
         self.settings, self._checkpoint = settings, checkpoint
         self.reporter = ConsoleReporter(console)
-        self._cache = ResultCache("hgpt", console)
+        self.kept = KeptResults("hgpt", console, code=CODE, quick=quick, committed=committed)
         self._converted: dict[tuple[Conversion, int, int], LocalLowerLayers] = {}
         self._with_shorter: dict[tuple[Conversion, int, int], LocalLowerLayers] = {}
 
@@ -74,9 +83,9 @@ class Experiment:
         return self.domain.held_out_texts(self.settings.held_out_tokens)
 
     def cell(self, what: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The result of this cell, from the cache if it is there."""
+        """The result of this cell; the kept one if it is there."""
         key = {**what, **self._of_all, "held_out_tokens": self.settings.held_out_tokens}
-        return self._cache.get_or_compute(key, compute)
+        return self.kept.get_or_compute(key, compute)
 
     @property
     def _of_all(self) -> dict[str, Any]:

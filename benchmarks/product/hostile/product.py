@@ -13,13 +13,12 @@ from typing import Final
 
 import psutil
 
+from benchmarks import harness
 from benchmarks.harness import ROOT
 
 READY_LINE: Final = "Ctrl-C stops everything."
 START_TIMEOUT_S, BUILD_TIMEOUT_S, STOP_TIMEOUT_S = 180.0, 1800.0, 90.0
 POLL_S: Final = 0.05
-OURS: Final = ("HMI_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
-KEPT: Final = ("HMI_BENCH_DIR", "HMI_POSTGRES_BIN", "HMI_REDIS_BIN")
 DEMO_SCALE: Final = "0.02"
 CHILDREN: Final = {
     "inference worker": "inference.worker",
@@ -143,10 +142,7 @@ class Product:
     def _environment(self) -> dict[str, str]:
         """This environment without anything of another installation; webhooks may go to this machine, since
         the receivers of the benchmark are here."""
-        kept = {
-            name: value for name, value in os.environ.items() if name in KEPT or not name.startswith(OURS)
-        }
-        return kept | {
+        return harness.environment() | {
             "HMI_HOME": str(self.home),
             "HMI_PORT": str(self.port),
             "HMI_DEMO_SCALE": DEMO_SCALE,

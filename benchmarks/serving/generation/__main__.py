@@ -34,7 +34,7 @@ from benchmarks.serving.generation import peers
 from benchmarks.serving.generation.decoder_root import SHAPES, SMOLLM2, BenchRoot, config_of
 from benchmarks.serving.generation.engine import ROOT, BenchEngine, Spent, StoredModels
 from benchmarks.serving.generation.workload import draw, lengths
-from benchmarks.serving.options import Machine, machine, show
+from benchmarks.serving.options import Machine, machine
 from benchmarks.serving.peers.generators import GeneratorSettings
 from benchmarks.serving.popularity import POPULARITIES
 from benchmarks.serving.timing import Sample, interleaved
@@ -55,11 +55,7 @@ Cell = tuple[str, str, int]
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and print the table."""
     options = arguments().parse_args(argv)
-    report = measure(options, machine(options))
-    show(report)
-    if options.json:
-        harness.write_json(report, options.json)
-    return 1 if report.failures else 0
+    return harness.publish(measure(options, machine(options)), options)
 
 
 def arguments() -> argparse.ArgumentParser:

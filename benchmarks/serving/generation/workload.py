@@ -1,13 +1,14 @@
 """What the engine is asked: models by popularity, lengths of an Azure trace."""
 
+import csv
 import math
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.accuracy.data import data_dir, has_data
 from benchmarks.serving.generation.engine import Asked
-from benchmarks.serving.placement.load import Lengths, trace_lengths
 from benchmarks.serving.popularity import SKEW
 
 TRACE = "azure-llm-2023-conv.csv"
@@ -16,6 +17,8 @@ MEDIANS, SPREADS = (1020, 129), (1.0, 1.0)
 """Tokens of prompts and answers in that trace (Splitwise, Patel et al., 2024), and how their logarithms
 are spread here."""
 DRAWN = 2000
+Lengths = NDArray[np.int64]
+"""[N, 2]: tokens of a prompt and of its answer."""
 
 
 def models(popularity: str, tenants: int, requests: int, seed: int) -> list[int]:
@@ -42,6 +45,16 @@ def lengths(trace: Path | None, scale: int) -> Lengths:
     else:
         found = trace_lengths(trace or data_dir() / "traces" / TRACE, longest=LONGEST)
     return np.maximum(found // scale, 1)
+
+
+def trace_lengths(trace: Path, *, longest: int) -> Lengths:
+    """The lengths of an Azure trace. Prompts are cut where a request exceeds ``longest`` tokens."""
+    with trace.open(encoding="utf-8", newline="") as lines:
+        found = [(int(row["ContextTokens"]), int(row["GeneratedTokens"])) for row in csv.DictReader(lines)]
+    lengths = np.array(found, dtype=np.int64)
+    lengths[:, 1] = lengths[:, 1].clip(1, longest - 1)
+    lengths[:, 0] = lengths[:, 0].clip(1, longest - lengths[:, 1])
+    return lengths
 
 
 def drawn_lengths() -> Lengths:

@@ -15,9 +15,10 @@ from django.conf import settings
 from django.test import Client
 
 from benchmarks.serving.over_http.crowd import crowd
-from benchmarks.serving.over_http.made import LABELS, Texts
+from benchmarks.serving.over_http.made import LABELS, RandomModels
 from benchmarks.serving.over_http.places import one_of_each
 from benchmarks.serving.over_http.site import fill, tokenizer_file
+from benchmarks.serving.real_texts import RealTexts
 from benchmarks.serving.world import DEMO
 from demo.populate import statistics_gather
 from tenants.accounts.models import Membership, Tenant, User
@@ -37,7 +38,7 @@ from workers.training.evaluation_answers import write_answers
 from workers.training.tasks.base import EvaluatedRow
 
 PET = "adapter-64"
-TEST_ROWS, WORDS = 20_000, 12
+TEST_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ class Large:
 def fill_large(scratch: Path, *, hplms: int, jobs: int, usage: int, data: int) -> Large:
     """A root, a tenant with so many models, jobs, rows of usage, datasets and corpora, and stored answers."""
     use_platform_scope()
-    texts = Texts(tokenizer_file())
-    [call] = fill(scratch, DEMO, PET, texts, 1)
+    texts = RealTexts.collect().read_with(tokenizer_file())
+    [call] = fill(scratch, RandomModels(scratch, DEMO, PET, texts, tokenizer_file()), texts, 1)
     tenant = Tenant.objects.get(slug=call.tenant)
     owner = Membership.objects.for_tenant(tenant).select_related("user").get().user
     like = Version.unscoped.select_related("hplm").get(hplm__tenant=tenant)
@@ -109,9 +110,9 @@ def _places(
     }
 
 
-def _dataset(tenant: Tenant, texts: Texts) -> Dataset:
+def _dataset(tenant: Tenant, texts: RealTexts) -> Dataset:
     def rows(count: int, about: str) -> io.BytesIO:
-        drawn = enumerate(texts.draw(count, WORDS))
+        drawn = enumerate(texts.draw(count))
         lines = (
             json.dumps({"text": f"{text} {about} {number}", "label": LABELS[number % len(LABELS)]})
             for number, text in drawn
@@ -163,5 +164,5 @@ def _measured() -> dict[str, Any]:
     }
 
 
-def _lines(texts: Texts) -> io.BytesIO:
-    return io.BytesIO("\n".join(texts.draw(400, WORDS)).encode())
+def _lines(texts: RealTexts) -> io.BytesIO:
+    return io.BytesIO("\n".join(texts.draw(400)).encode())

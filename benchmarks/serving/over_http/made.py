@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
-import tokenizers
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 from transformers import BertConfig, BertModel
 
-from benchmarks.serving.token_sources import KNOWN_SHARE, PHRASE, PHRASES, VOCAB
+from benchmarks.serving.real_texts import ALPHA, VOCAB, RealTexts
 from benchmarks.serving.world import CONTEXT_RANK, LONGEST, PETS, Encoder
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI, extract_all, pack, shorten
+from inference.hplm.fragments import LEVEL_UNI, pack, shorten
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
 from inference.hplm.int8_scales import Int8Scales, supports_int8
@@ -30,59 +29,41 @@ from workers.training.unexplained_variance import RunningVariance
 LABELS = ("a", "b", "c")
 POOLING: Final = "cls_mean"
 """What heads read by default after fine-tuning."""
-SHORTEST_WORD, FRAME = 3, 2
-INT8_TEXTS, INT8_TOKENS = 64, 64
+INT8_TEXTS = 64
 ROWS_AT_ONCE = 8192
 Ids = NDArray[np.int64]
 
 
-class ServedTexts(Protocol):
-    """What is asked, and what a root's table knows of it."""
+class ServedModels(Protocol):
+    """A root, and models of it. checkpoint: the folder that the root was made from."""
 
-    def draw(self, count: int, tokens: int) -> list[str]:
-        """So many texts to build from, of so many tokens each, where their length can be chosen."""
+    name: str
+    labels: tuple[str, ...]
+    checkpoint: Path
+    root: Path
+    lower: Path
+    plot: Path
 
-    def next_asked(self, count: int, tokens: int | None) -> list[str]:
-        """So many texts to ask; as `draw`."""
-
-    def fragments(self, missing: int) -> Ids:
-        """The fragments [F, 3] that the table has besides all uni-grams, in any order."""
+    def write(self, folder: Path, *, seed: int) -> None:
+        """Write a model that differs from those of other seeds."""
 
 
-class Texts:
-    """Texts of phrases of a tokenizer's whole words; of some phrases a table holds all fragments."""
+class RandomModels:
+    """A root and models of random weights; without a profile, so the cascade computes all texts in full."""
 
-    def __init__(self, tokenizer_file: Path) -> None:
-        vocabulary = tokenizers.Tokenizer.from_file(str(tokenizer_file)).get_vocab()
-        words = sorted(word for word in vocabulary if word.isascii() and word.isalpha() and word.islower())
-        words = [word for word in words if len(word) >= SHORTEST_WORD]
-        self._words = np.array(words)
-        self._ids = np.array([vocabulary[word] for word in words])
-        self._draw = np.random.default_rng(0)
-        self._phrases = self._draw.integers(0, len(words), (PHRASES, PHRASE))
+    labels: tuple[str, ...] = LABELS
 
-    @property
-    def known(self) -> Ids:
-        """Token ids [P, PHRASE] of the phrases that a table holds."""
-        found: Ids = self._ids[self._phrases[: int(KNOWN_SHARE * PHRASES)]]
-        return found
+    def __init__(
+        self, folder: Path, encoder: Encoder, pet: str, texts: RealTexts, tokenizer_file: Path
+    ) -> None:
+        self.name, self._pet = encoder.name, pet
+        self.checkpoint = folder / "checkpoint"
+        self.root, self.lower, self.plot = (folder / name for name in ("root", "lower", "plot"))
+        write_checkpoint(self.checkpoint, encoder, tokenizer_file)
+        self._root = write_root(folder, self.checkpoint, texts)
 
-    def fragments(self, missing: int) -> Ids:
-        """Those of the known phrases, whole and in part."""
-        whole = extract_all(list(self.known), missing)
-        parts = [shorten(whole, level, missing) for level in (LEVEL_LEFT, LEVEL_RIGHT)]
-        return np.concatenate([whole, *parts])
-
-    def draw(self, count: int, tokens: int) -> list[str]:
-        """So many texts of so many tokens each, the two at its ends counted."""
-        words = tokens - FRAME
-        chosen = self._phrases[self._draw.integers(0, PHRASES, (count, words // PHRASE + 1))]
-        return [" ".join(text) for text in self._words[chosen.reshape(count, -1)[:, :words]]]
-
-    def next_asked(self, count: int, tokens: int | None) -> list[str]:
-        """As `draw`."""
-        assert tokens is not None
-        return self.draw(count, tokens)
+    def write(self, folder: Path, *, seed: int) -> None:
+        write_hplm(folder, self._root, self._pet, seed=seed)
 
 
 def write_checkpoint(folder: Path, encoder: Encoder, tokenizer_file: Path) -> None:
@@ -101,18 +82,18 @@ def write_checkpoint(folder: Path, encoder: Encoder, tokenizer_file: Path) -> No
     (folder / tokenizer_file.name).write_bytes(tokenizer_file.read_bytes())
 
 
-def write_root(folder: Path, checkpoint: Path, texts: ServedTexts) -> Root:
+def write_root(folder: Path, checkpoint: Path, texts: RealTexts) -> Root:
     """The checkpoint cut in half: ``root``, ``lower`` and ``plot`` in the folder."""
     opened = open_checkpoint(checkpoint)
     root = Root.from_checkpoint(opened, lower=opened.architecture.layers // 2)
     root.save(folder / "root")
     if supports_int8(torch.device("cpu")):
-        _measure_int8(root, texts.draw(INT8_TEXTS, INT8_TOKENS)).save(folder / "root")
+        _measure_int8(root, texts.draw(INT8_TEXTS)).save(folder / "root")
     lower = LocalLower.from_full(root.checkpoint_lower(), root.config, context_rank=CONTEXT_RANK)
     lower.save(folder / "lower", {})
     missing = root.config.missing_id
     fragments = _in_order(texts.fragments(missing), missing)
-    meta = {"missing_id": missing, "alpha": 100.0 * KNOWN_SHARE}
+    meta = {"missing_id": missing, "alpha": ALPHA}
     write_plot(folder / "plot", _vectors(fragments, root.config.hidden), meta, lower.composition, n=3)
     return root
 

@@ -6,22 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from rich.console import Console
 
 from benchmarks import harness
 from benchmarks.result_cache import bench_dir
-from benchmarks.serving.options import add_shape
-from benchmarks.serving.over_http.clients import Call, Clients
-from benchmarks.serving.over_http.engine import Engine
-from benchmarks.serving.over_http.made import ServedTexts, Texts
-from benchmarks.serving.over_http.surroundings import surround
+from benchmarks.serving.over_http.clients import TIMEOUT_S, Call, Clients
+from benchmarks.serving.over_http.engine import POLICY, Engine
+from benchmarks.serving.over_http.made import RandomModels, ServedModels
 from benchmarks.serving.real_texts import RealTexts
-from benchmarks.serving.world import DEMO, ENCODERS, Encoder
+from benchmarks.serving.world import DEFAULT_PET, DEMO, ENCODERS, PETS
 
 TENANTS, CLIENTS = 16, 32
-AnyTexts = TypeVar("AnyTexts", bound=ServedTexts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +29,24 @@ class Product:
     clients: Clients
     engine: Engine
     served: Sequence[Call]
-    texts: ServedTexts
+    texts: RealTexts
 
 
 @dataclass(frozen=True, slots=True)
-class Site(Generic[AnyTexts]):
-    """The product runs at ``url``; ``served`` has a call for each tenant's model, without inputs. The
-    checkpoint that they were made from lies in ``home / "scratch" / "checkpoint"``."""
+class Site:
+    """The product runs at ``url``; ``served`` has a call for each tenant's model, without inputs."""
 
     url: str
     home: Path
     served: Sequence[Call]
-    texts: AnyTexts
+    texts: RealTexts
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
     """What such benchmarks take."""
     parser = harness.arguments(description)
     parser.add_argument("--encoder", choices=sorted(ENCODERS), default=DEMO.name)
-    add_shape(parser)
+    parser.add_argument("--pet", choices=sorted(PETS), default=DEFAULT_PET, help="of every model")
     parser.add_argument("--repeats", type=int, help="of every measurement")
     parser.add_argument("--clients", type=int, default=CLIENTS, help="that call at the same time")
     parser.add_argument("--tenants", type=int, default=TENANTS, help="of a model each, called in turn")
@@ -66,9 +61,13 @@ def running(options: argparse.Namespace, *, rows: int) -> Iterator[Product]:
     """The product, with batches of so many rows. Ends the program when it is stopped before its end."""
     cpus = [int(cpu) for cpu in (options.client_cpus or "").split(",") if cpu]
     # Collected first: the product is started without this installation's settings, HMI_DATA_DIR among them.
-    texts_of: Callable[[Path], ServedTexts] = Texts if options.tokens else RealTexts.collect().read_with
+    texts = RealTexts.collect()
+
+    def models_of(scratch: Path, tokenizer_file: Path) -> ServedModels:
+        return RandomModels(scratch, ENCODERS[options.encoder], options.pet, texts, tokenizer_file)
+
     with (
-        started(ENCODERS[options.encoder], options.pet, options.tenants, texts_of, rows=rows) as site,
+        started(models_of, options.tenants, texts, rows=rows) as site,
         Clients(site.url, options.clients, cpus) as clients,
         closing(Engine(site.home / "home" / "artifacts")) as engine,
     ):
@@ -78,18 +77,18 @@ def running(options: argparse.Namespace, *, rows: int) -> Iterator[Product]:
 
 @contextmanager
 def started(
-    encoder: Encoder,
-    pet: str,
+    models_of: Callable[[Path, Path], ServedModels],
     tenants: int,
-    texts_of: Callable[[Path], AnyTexts],
+    texts: RealTexts,
     *,
     rows: int | None = None,
-) -> Iterator["Site[AnyTexts]"]:
-    """The product with a model for each of so many tenants. texts_of: makes the texts, of a tokenizer's file.
-    rows: see `surround`. Ends the program when it is stopped before its end."""
+) -> Iterator[Site]:
+    """The product with a model for each of so many tenants. models_of: makes the models, in a folder, with a
+    tokenizer's file. rows: of a batch at most, with tables that answer all fragments;
+    None: as the product does by default. Ends the program when it is stopped before its end."""
     with tempfile.TemporaryDirectory(dir=bench_dir(), prefix="product-") as name:
         home = Path(name)
-        surround(home, rows)
+        harness.become_product(home, "HMI_WEIGHTS", **({} if rows is None else _table_only(rows)))
         import django
 
         django.setup()
@@ -99,34 +98,35 @@ def started(
         from tenants.base.scope import use_platform_scope
 
         use_platform_scope()
-        texts = texts_of(tokenizer_file())
+        texts.read_with(tokenizer_file())
         with Stack(Console(stderr=True)) as stack:
-            served = fill(home / "scratch", encoder, pet, texts, tenants)
+            scratch = home / "scratch"
+            served = fill(scratch, models_of(scratch, tokenizer_file()), texts, tenants)
             yield Site(stack.url, home, served, texts)
             return
         raise SystemExit("It was stopped before its end.")
 
 
-def settings_of_report(options: argparse.Namespace, engine: Engine) -> dict[str, object]:
+def _table_only(rows: int) -> dict[str, str]:
+    return {
+        "HMI_POLICY": POLICY.value,
+        "HMI_BATCH_ROWS": str(rows),
+        "HMI_INFER_DEADLINE_S": str(TIMEOUT_S),  # the calls of a large encoder wait for one another
+    }
+
+
+def settings_of_report(options: argparse.Namespace, product: Product) -> dict[str, object]:
     """What was measured, for the report."""
+    engine = product.engine
     return {
         "device": str(engine.device),
         "dtype": str(engine.dtype),
         "int8_weights": engine.has_int8_weights,
         "encoder": options.encoder,
         "pet": options.pet,
-        "texts": f"random, of {options.tokens} tokens" if options.tokens else "real",
+        "texts": product.texts.source,
         "tenants": options.tenants,
         "clients": options.clients,
         "client_cpus": options.client_cpus or "those of the product",
         "repeats": options.repeats,
     }
-
-
-def print_and_save(report: harness.Report, options: argparse.Namespace) -> int:
-    """Print the tables, write them where that was asked for."""
-    print(harness.markdown_table(report.rows))
-    print({name: round(value, 3) for name, value in report.figures.items()})
-    if options.json:
-        harness.write_json(report, options.json)
-    return 0

@@ -5,15 +5,15 @@ Imported once Django knows its settings.
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
 
 from benchmarks.serving.over_http.clients import Call
-from benchmarks.serving.over_http.made import LABELS, ServedTexts, write_checkpoint, write_hplm, write_root
-from benchmarks.serving.world import Encoder
+from benchmarks.serving.over_http.made import ServedModels
+from benchmarks.serving.real_texts import RealTexts
 from demo.checkpoints import encoder_checkpoint
 from tenants.accounts.models import User
 from tenants.accounts.services.api_keys import api_key_create
@@ -29,7 +29,7 @@ from versiontree.tree.services.hplms import hplm_create
 from versiontree.tree.services.roots import root_register
 
 MAKER, LEASE_S, HPLM = "benchmark", 60.0, "model"
-CORPUS_LINES, EXAMPLES, WORDS_OF_AN_EXAMPLE = 400, 60, 12
+CORPUS_LINES, EXAMPLES = 400, 60
 Folders = Mapping[str, Path]
 
 
@@ -38,35 +38,33 @@ def tokenizer_file() -> Path:
     return Path(encoder_checkpoint()) / "tokenizer.json"
 
 
-def fill(scratch: Path, encoder: Encoder, pet: str, texts: ServedTexts, tenants: int) -> list[Call]:
+def fill(scratch: Path, models: ServedModels, texts: RealTexts, tenants: int) -> list[Call]:
     """A root and so many tenants with a model each; returns a call for each, without inputs. Their jobs never
     run: each ends well, in the transaction that makes it, with what was written for it."""
     staff = User.objects.create_superuser("staff")
-    write_checkpoint(scratch / "checkpoint", encoder, tokenizer_file())
-    root, corpus = write_root(scratch, scratch / "checkpoint", texts), _corpus(texts, staff)
+    corpus = _corpus(texts, staff)
     with transaction.atomic():
-        version = root_register(
-            name=encoder.name, source=str(scratch / "checkpoint"), corpus=corpus, actor=staff
-        )
-        _finish(version, {"root": scratch / "root", "lower": scratch / "lower"})
-        _finish(version, {"plot": scratch / "plot"})
+        version = root_register(name=models.name, source=str(models.checkpoint), corpus=corpus, actor=staff)
+        _finish(version, {"root": models.root, "lower": models.lower})
+        _finish(version, {"plot": models.plot})
     version.refresh_from_db()
     served = []
     for number in range(tenants):
-        write_hplm(scratch / f"hplm{number}", root, pet, seed=number)
-        served.append(_serve(f"tenant-{number}", version, texts, scratch / f"hplm{number}"))
+        folder = scratch / f"hplm{number}"
+        models.write(folder, seed=number)
+        served.append(_serve(f"tenant-{number}", version, _examples(texts, models.labels), folder))
     return served
 
 
-def _serve(name: str, root: Version, texts: ServedTexts, folder: Path) -> Call:
-    """A tenant of that name whose model is what lies in the folder."""
+def _serve(name: str, root: Version, examples: io.BytesIO, folder: Path) -> Call:
+    """A tenant of that name with these examples, whose model is what lies in the folder."""
     owner = User.objects.create_user(name)
     tenant = tenant_create(slug=name, name=name, owner=owner)
     dataset = dataset_upload(
         tenant=tenant,
         name="examples",
         task="classification",
-        files={"train": ("train.jsonl", _examples(texts))},
+        files={"train": ("train.jsonl", examples)},
         actor=owner,
     )
     with transaction.atomic():
@@ -88,16 +86,16 @@ def _finish(version: Version, folders: Folders) -> None:
     job_succeed(job_id=queued.pk, worker=MAKER, metrics={}, artifacts=artifacts)
 
 
-def _corpus(texts: ServedTexts, staff: User) -> Corpus:
+def _corpus(texts: RealTexts, staff: User) -> Corpus:
     """As a root must have one."""
-    lines = "\n".join(texts.draw(CORPUS_LINES, WORDS_OF_AN_EXAMPLE))
+    lines = "\n".join(texts.draw(CORPUS_LINES))
     return corpus_upload(
         tenant=None, name="texts", stream=io.BytesIO(lines.encode()), filename="texts.txt", actor=staff
     )
 
 
-def _examples(texts: ServedTexts) -> io.BytesIO:
+def _examples(texts: RealTexts, labels: Sequence[str]) -> io.BytesIO:
     """As a model must have some."""
-    drawn = enumerate(texts.draw(EXAMPLES, WORDS_OF_AN_EXAMPLE))
-    rows = (json.dumps({"text": text, "label": LABELS[number % len(LABELS)]}) for number, text in drawn)
+    drawn = enumerate(texts.draw(EXAMPLES))
+    rows = (json.dumps({"text": text, "label": labels[number % len(labels)]}) for number, text in drawn)
     return io.BytesIO("\n".join(rows).encode())

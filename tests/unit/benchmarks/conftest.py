@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import result_cache
 from benchmarks.accuracy.data import DATASETS, Dataset
 from tests.unit.tiny import tiny_checkpoint, tiny_texts
 from tests.unit.workers.training.world import (
@@ -23,6 +24,7 @@ def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkpoint of four layers, beside the data that the benchmark reads."""
     monkeypatch.setenv("HMI_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("HMI_BENCH_DIR", str(tmp_path / "bench"))
+    monkeypatch.setattr(result_cache, "RESULTS", tmp_path / "results")
     for dataset in DATASETS.values():
         _write(dataset, tmp_path / "data" / dataset.name)
     sentences = [{"prompt": "name[Aromi]", "completion": text} for text in tiny_texts(20)]

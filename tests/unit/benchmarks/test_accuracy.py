@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -71,10 +72,16 @@ def test_the_command_fills_its_table_and_computes_nothing_twice(
     assert figures["drop_dedicated"] == pytest.approx(parts)
     assert figures.keys() >= {"drop_dedicated_2+1", "drop_table_2+1", "accuracy_hBERT_2", "F1_hBERT_2"}
 
-    made = {file: file.stat().st_mtime_ns for file in (tmp_path / "bench" / "runs").rglob("*.json")}
+    kept = {file.name: file.read_bytes() for file in (tmp_path / "results").iterdir()}
+    assert kept.keys() == {"trainings.jsonl", "tests.jsonl"}
+    shutil.rmtree(tmp_path / "bench")
     capsys.readouterr()
-    assert main([*chosen, "--core-hours", "0"]) == 0
-    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "bench" / "runs").rglob("*.json")} == made
+    assert main([*chosen, "--committed", "--json", str(out)]) == 0
+    again = json.loads(out.read_text())
+    assert (again["rows"], again["figures"]) == (report["rows"], figures)
+    assert (again["settings"]["missing"], again["settings"]["old"]) == ([], [])
+    assert {file.name: file.read_bytes() for file in (tmp_path / "results").iterdir()} == kept
+    assert not list((tmp_path / "bench").rglob("*.safetensors"))
     assert "[" not in capsys.readouterr().out.split("mean |", 1)[1].split("Learning rates", 1)[0]
 
 
@@ -83,6 +90,7 @@ def test_without_a_budget_nothing_is_trained_and_the_cells_say_so(
 ) -> None:
     assert main(["--cut", "2+2", "--core-hours", "0", "--checkpoint", str(checkpoint)]) == 0
     printed = capsys.readouterr().out
+    assert "results are missing:" in printed
     (row,) = [line for line in printed.splitlines() if line.startswith("| dedicated")][:1]
     assert row.count("–") == len(DATASETS) + 1
     assert not list((tmp_path / "bench").rglob("*.safetensors"))
@@ -115,8 +123,8 @@ def test_the_learning_rate_is_chosen_on_dev_and_the_test_file_is_read_for_it_alo
     covered = grid.covered(cell)
     assert covered is not None
     assert covered.rates[covered.best_rate] == max(covered.rates.values())
-    tested = list((tmp_path / "bench" / "runs" / "tests").glob("*.json"))
-    settings = [json.loads(file.read_text())["key"]["training"]["settings"] for file in tested]
+    tested = (tmp_path / "results" / "tests.jsonl").read_text().splitlines()
+    settings = [json.loads(line)["settings"]["training"]["settings"] for line in tested]
     assert {one["learning_rate"] for one in settings} == {covered.best_rate}
     assert {one["seed"] for one in settings} == {0, 1}
     assert test_file.read_text() == rows
@@ -136,7 +144,7 @@ def test_a_training_that_is_killed_goes_on_from_its_checkpoint(
     assert bench.train(training) == bench.find(training)
     (steps,) = [done for name, _, done in recorder.stages if name == STAGE]
     assert steps[0] == 3
-    assert not list(bench.model_folder(training).parent.glob("*.checkpoints"))
+    assert not list(bench.model(training).parent.glob("*.checkpoints"))
     assert bench.test(training)["levels"].keys() >= {"table", "cascade", "full"}
 
 

@@ -1,13 +1,10 @@
-"""Reading the public datasets, and keeping runs."""
+"""Reading the public datasets."""
 
-import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from benchmarks.accuracy.data import DATASETS, canonical, data_dir, texts_of
-from benchmarks.result_cache import ResultCache, fingerprint
 from workers.training.datasets import read_examples
 
 pytestmark = pytest.mark.unit
@@ -60,22 +57,3 @@ def test_without_data_the_benchmarks_say_where_it_should_be(monkeypatch: pytest.
     monkeypatch.setenv("HMI_DATA_DIR", "/nowhere")
     with pytest.raises(SystemExit, match="HMI_DATA_DIR"):
         data_dir()
-
-
-@pytest.mark.usefixtures("folder")
-def test_a_run_is_made_once_and_another_key_is_another_run() -> None:
-    made = []
-
-    def compute() -> dict[str, int]:
-        made.append(1)
-        return {"value": len(made)}
-
-    for _ in range(2):
-        runs = ResultCache("example", Console(quiet=True))
-        assert runs.get_or_compute({"seed": 0}, compute)["value"] == 1
-    assert runs.get_or_compute({"seed": 1}, compute)["value"] == 2
-
-
-def test_a_key_s_name_does_not_depend_on_the_order_of_its_parts() -> None:
-    assert fingerprint({"a": 1, "b": {"c": 2.0}}) == fingerprint(json.loads('{"b": {"c": 2.0}, "a": 1}'))
-    assert fingerprint({"a": 1}) != fingerprint({"a": 2})

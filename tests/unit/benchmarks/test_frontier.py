@@ -63,8 +63,9 @@ def test_every_method_is_trained_and_measured_and_nothing_twice(
     assert MISSING not in {row["CPU ms a text"] for row in methods.values()}
     assert rows_of(found, "Tabi, figure 8")["sick-sts"]["answered early %"] == MISSING
     capsys.readouterr()
-    again = measured(checkpoint, tmp_path / "again.json", *chosen, "--core-hours", "0")
+    again = measured(checkpoint, tmp_path / "again.json", *chosen, "--committed")
     assert again["figures"] == figures
+    assert (again["settings"]["missing"], again["settings"]["old"]) == ([], [])
     printed = capsys.readouterr().out
     assert not any(name in printed for name in ("dataset=", "training=", "measured="))
 
@@ -73,28 +74,3 @@ def test_what_is_not_covered_is_marked(checkpoint: Path, tmp_path: Path) -> None
     found = measured(checkpoint, tmp_path / "out.json", "--dataset", "chemprot", "--core-hours", "0")
     assert {row["chemprot"] for row in rows_of(found, "Test metric").values()} == {MISSING}
     assert set(found["figures"]) == {"missing_cells"}
-
-
-def test_a_model_that_was_trained_before_is_measured_alone(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    only = ("--dataset", "sci-cite", "--flip-texts", "0")
-    first = measured(checkpoint, tmp_path / "first.json", *only)
-    models = [file.parent for file in (tmp_path / "bench" / "models").glob("*/hplm.json")]
-    (root,) = (tmp_path / "bench" / "roots").iterdir()
-    (table,) = (file.parent for file in (tmp_path / "bench" / "tables").glob("*/plot.json"))
-    branch = ("--branch", str(root / "root"), str(root / "lower"), str(table))
-    model = next(one for one in models if training_of(one)["full_context_share"])
-    monkeypatch.setenv("HMI_BENCH_DIR", str(tmp_path / "other"))
-    found = measured(checkpoint, tmp_path / "out.json", *only, "--model", str(model), *branch, "--texts", "0")
-    before, methods = rows_of(first, "Test metric"), rows_of(found, "Test metric")
-    assert methods["dedicated"]["sci-cite"] == MISSING
-    assert methods["full"]["sci-cite"] == before["full"]["sci-cite"]
-    assert methods["full"]["CPU ms a text"] == MISSING
-    assert "cascade_vs_adapter" not in found["figures"]
-
-
-def training_of(model: Path) -> dict[str, Any]:
-    """The settings that a model was trained with."""
-    settings: dict[str, Any] = json.loads((model / "hplm.json").read_text(encoding="utf-8"))["settings"]
-    return settings

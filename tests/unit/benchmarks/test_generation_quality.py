@@ -16,10 +16,8 @@ from benchmarks.accuracy.generation_quality.trainings import HMI, PEFT, Candidat
 from benchmarks.serving.peers.environment import HTTP_PACKAGES, peers_python
 from benchmarks.serving.peers.errors import PeerUnavailable
 from benchmarks.serving.peers.lora_program import padded
-from inference.decoder.lora import DecoderLora
 from tests.skips import skip_unless_ci
-from tests.unit.inference.generation.decoder_world import random_lora
-from tests.unit.tiny_decoder import tiny_decoder, tiny_decoder_folder
+from tests.unit.tiny_decoder import tiny_decoder_folder
 from tests.unit.workers.training.world import NullReporter, json_lines
 from workers.training.generative.frozen_states import FrozenStates
 from workers.training.generative.generation import prompts_of_test
@@ -56,11 +54,6 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def root(data: Path, tmp_path: Path) -> SharedRoot:
     return SharedRoot.load(tiny_decoder_folder(tmp_path / "checkpoint"))
-
-
-@pytest.fixture(scope="module")
-def lora() -> DecoderLora:
-    return random_lora(tiny_decoder(), 1)
 
 
 def answers(*texts: str) -> Answers:
@@ -123,12 +116,12 @@ def test_the_error_of_a_difference_is_that_of_the_prompts() -> None:
     assert bleu_difference_error([PERFECT, PERFECT], [half, half]) == bleu_difference_error([PERFECT], [half])
 
 
-def test_figures_say_how_much_better_the_default_is_than_the_choice_of_peft(lora: DecoderLora) -> None:
+def test_figures_say_how_much_better_the_default_is_than_the_choice_of_peft() -> None:
     trained = {
-        DEFAULT: [TrainedLora(lora, 1.5, 1, 10.0)],
-        DEEP: [TrainedLora(lora, 1.2, 1, 30.0)],
-        PEERS: [TrainedLora(lora, 1.3, 1, 40.0)],
-        SLOWER: [TrainedLora(lora, 1.9, 1, 40.0)],
+        DEFAULT: [TrainedLora(1.5, 1, 10.0)],
+        DEEP: [TrainedLora(1.2, 1, 30.0)],
+        PEERS: [TrainedLora(1.3, 1, 40.0)],
+        SLOWER: [TrainedLora(1.9, 1, 40.0)],
     }
     chosen = choose({candidate: runs[0].dev_loss for candidate, runs in trained.items()})
     assert chosen == {HMI: DEEP, PEFT: PEERS}

@@ -9,7 +9,6 @@ import torch
 from benchmarks import gpu, harness
 from benchmarks.serving import options as shared
 from benchmarks.serving import parity
-from benchmarks.serving.world import DEFAULT_PET, PAPER_PET
 from tests.pretended_cuda import pretended_cuda
 
 pytestmark = pytest.mark.unit
@@ -99,14 +98,5 @@ def test_wrong_answers_are_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(parity, "ALLOWED", dict.fromkeys(parity.ALLOWED, -1.0))
-    assert parity.main([*TINY, "--paper"]) == 1
+    assert parity.main(TINY) == 1
     assert "standard deviations off" in capsys.readouterr().err
-
-
-def test_what_a_user_gets_is_measured_unless_the_paper_s_shape_is_asked_for() -> None:
-    usual = shared.parse(shared.arguments(""), [])
-    assert (usual.pet, usual.tokens) == (DEFAULT_PET, None)
-    paper = shared.parse(shared.arguments(""), ["--paper"])
-    assert (paper.pet, paper.tokens) == (PAPER_PET, 128)
-    mixed = shared.parse(shared.arguments(""), ["--paper", "--pet", DEFAULT_PET, "--tokens", "64"])
-    assert (mixed.pet, mixed.tokens) == (DEFAULT_PET, 64)

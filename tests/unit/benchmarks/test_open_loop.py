@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.serving.arrivals import steady
 from benchmarks.serving.open_loop import Clock, serve
 from inference.cascade.dispatcher import Level
 from inference.engine.rows import ModelIdentity, Row
@@ -104,18 +103,3 @@ def test_a_text_that_goes_on_joins_the_next_batch_and_has_waited_since_it_came()
     found = serve(server, np.zeros(4), rows(4), deadline_s=9.0, clock=clock)
     assert [who for what, who in server.done if what == "begun"] == [["0", "1"], ["0", "2"], ["3"]]
     assert found.tolist() == [2.0, 1.0, 2.0, 3.0]
-
-
-def test_every_tenant_asks_at_its_own_pace() -> None:
-    found = steady(5, every_s=20.0, seconds=100.0, seed=1)
-    assert len(found) == 25
-    assert (np.diff(found.at) >= 0).all()
-    for tenant in range(5):
-        assert np.diff(found.at[found.tenants == tenant]) == pytest.approx(20.0)
-    assert (steady(5, every_s=20.0, seconds=100.0, seed=1).at == found.at).all()
-
-
-def test_a_stretch_shorter_than_the_pace_has_its_share_of_the_tenants() -> None:
-    found = steady(2000, every_s=20.0, seconds=5.0, seed=1)
-    assert len(set(found.tenants.tolist())) == len(found) == pytest.approx(500, rel=0.1)
-    assert found.at[-1] < 5.0

@@ -136,7 +136,7 @@ def test_the_test_files_are_asked_and_the_table_knows_the_training_files(
     assert texts.source == DATASETS
     expected = ["test of chemprot", "test of sci-cite", "test of citation_intent", "test flu"]
     assert sorted(texts.asked) == sorted(expected)
-    assert {text.split()[0] for text in texts.draw(8, tokens=12)} == {"train"}
+    assert {text.split()[0] for text in texts.draw(8)} == {"train"}
 
 
 def test_without_data_the_docstrings_of_the_standard_library_are_asked(
@@ -146,7 +146,7 @@ def test_without_data_the_docstrings_of_the_standard_library_are_asked(
     texts = RealTexts.collect()
     assert texts.source == DOCSTRINGS
     assert len(texts.asked) > 200
-    assert not set(texts.asked) & set(texts.draw(2000, tokens=12))
+    assert not set(texts.asked) & set(texts.draw(2000))
 
 
 def test_a_seed_asks_the_same_texts_and_others_only_when_there_are_no_more() -> None:

@@ -1,0 +1,68 @@
+"""Models as tenants have them: a real root, fine-tuned on a public dataset, with a fitted profile."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import torch
+from rich.console import Console
+
+from benchmarks.accuracy.data import DATASETS, texts_of
+from benchmarks.accuracy.grid import PATIENCE
+from benchmarks.accuracy.methods import HBERT
+from benchmarks.accuracy.trainings import Shape, Training
+from benchmarks.accuracy.workbench import Workbench, checkpoint_folder, conversion_settings
+from benchmarks.serving.real_texts import RealTexts
+from inference.cascade.profile import CASCADE_FILE
+from inference.hplm.hplm import Hplm
+from inference.hplm.pets import PetWeights
+
+DATASET: Final = DATASETS["sci-cite"]
+ROWS, QUICK_ROWS = 1_000, 200
+EPOCHS, QUICK_EPOCHS = 5, 1
+TOKENS, QUICK_TOKENS = 110_000, 20_000
+"""That the conversion learns from: as many as the demo's."""
+NOISE: Final = 1e-3
+"""By which the weights of two tenants differ, as a share of each weight."""
+
+
+class TrainedModels:
+    """The demo's root, and the product's default fine-tuning of it on DATASET. Each tenant has a copy whose
+    weights differ a little, with the profile of the original. What was trained before is read from
+    HMI_BENCH_DIR. Raises SystemExit without the dataset (HMI_DATA_DIR)."""
+
+    name = "demo"
+
+    def __init__(self, *, quick: bool) -> None:
+        bench = Workbench(
+            Console(stderr=True),
+            conversion=conversion_settings(QUICK_TOKENS if quick else TOKENS),
+            rows=QUICK_ROWS if quick else ROWS,
+            quick=True,  # these are no results to keep
+        )
+        epochs = QUICK_EPOCHS if quick else EPOCHS
+        settings = HBERT.settings(learning_rate=HBERT.rate, seed=0, epochs=epochs, patience=PATIENCE)
+        training = Training(HBERT, DATASET, settings, Shape())
+        self._model = bench.model(training)
+        converted = bench.root(training.shape)
+        self.root, self.lower = converted.root, converted.lower
+        [self.plot] = bench.tables(converted, DATASET)
+        self.checkpoint = Path(checkpoint_folder())
+        self.labels = Hplm.load(self._model).labels
+
+    def write(self, folder: Path, *, seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        hplm = Hplm.load(self._model)
+        weights = {
+            name: value * (1 + NOISE * torch.randn(value.shape, generator=generator))
+            for name, value in hplm.pet.weights.items()
+        }
+        replace(hplm, pet=PetWeights(hplm.pet.spec, hplm.pet.shape, weights)).save(folder)
+        shutil.copy(self._model / CASCADE_FILE, folder / CASCADE_FILE)
+
+
+def dataset_texts() -> RealTexts:
+    """The texts of DATASET's test file to ask, and of its training file to build from."""
+    known, asked = (list(dict.fromkeys(texts_of(DATASET, split))) for split in ("train", "test"))
+    return RealTexts(known, asked, f"test file of {DATASET.name}")
