@@ -26,28 +26,35 @@ end
 
 # KEYS: requests of the root, outstanding requests of tenants, of roots, mark of this call, outstanding tokens
 # of tenants, completion of the request. ARGV: root, capacity, request, message, field, tenant, its field,
-# reply stream, life of the mark in ms, tokens, their field, 1 where the request is for a completion.
+# reply stream, life of the mark in ms, tokens, their field, 1 where the request is for a completion, capacity
+# in tokens, factor.
 # Returns {1, depth} when accepted, also when it was accepted before; {2, depth} when another request of the
-# same name is outstanding; or {0, depth, the tenant's own} when the tenant has as many as are free, or there
-# is no room at all: whoever floods the queue leaves half of it, two of them a third (dynamic thresholds,
+# same name is outstanding; or {0, depth, the tenant's own} when there is no room at all, or the tenant has
+# `factor` times as much as is free, of requests (but for the last place) or of tokens (dynamic thresholds,
 # Choudhury and Hahne 1998). Depth and own are those of all roots together.
 SUBMIT = (
     _COUNT
     + """
 count(KEYS[1], KEYS[3], ARGV[1])
-local depth, own, roots = 0, 0, redis.call('HGETALL', KEYS[3])
+local depth, own, own_tokens, roots = 0, 0, 0, redis.call('HGETALL', KEYS[3])
 for i = 1, #roots, 2 do
+  local share = roots[i] .. ':' .. ARGV[6]
   depth = depth + roots[i + 1]
-  own = own + (redis.call('HGET', KEYS[2], roots[i] .. ':' .. ARGV[6]) or 0)
+  own = own + (redis.call('HGET', KEYS[2], share) or 0)
+  own_tokens = own_tokens + (redis.call('HGET', KEYS[5], share) or 0)
 end
 local before = redis.call('HMGET', KEYS[4], 'request', 'entry')
 if before[1] == ARGV[3] then return {1, depth} end
 if before[2] then return {2, depth} end
 if depth == 0 then redis.call('DEL', KEYS[2], KEYS[5]) end
-if own >= ARGV[2] - depth then return {0, depth, own} end
+local free, free_tokens = ARGV[2] - depth, ARGV[13] - (redis.call('HGET', KEYS[5], 'total') or 0)
+if free < 1 or free_tokens < 1 then return {0, depth, own} end
+if own > 0 and own >= ARGV[14] * (free - 1) then return {0, depth, own} end
+if own_tokens > 0 and own_tokens >= ARGV[14] * free_tokens then return {0, depth, own} end
 local entry = redis.call('XADD', KEYS[1], '*', ARGV[5], ARGV[4], ARGV[7], ARGV[6], ARGV[11], ARGV[10])
 redis.call('HINCRBY', KEYS[2], ARGV[1] .. ':' .. ARGV[6], 1)
 redis.call('HINCRBY', KEYS[5], ARGV[1] .. ':' .. ARGV[6], ARGV[10])
+redis.call('HINCRBY', KEYS[5], 'total', ARGV[10])
 count(KEYS[1], KEYS[3], ARGV[1])
 redis.call('HSET', KEYS[4], 'request', ARGV[3], 'entry', entry, 'root', ARGV[1], 'reply_to', ARGV[8])
 redis.call('PEXPIRE', KEYS[4], ARGV[9])
@@ -73,6 +80,7 @@ local function remove(found)
   if fields[ARGV[5]] then
     local share = ARGV[1] .. ':' .. fields[ARGV[5]]
     redis.call('HINCRBY', KEYS[5], share, -(fields[ARGV[6]] or 0))
+    redis.call('HINCRBY', KEYS[5], 'total', -(fields[ARGV[6]] or 0))
     if redis.call('HINCRBY', KEYS[2], share, -1) < 1 then
       redis.call('HDEL', KEYS[2], share)
       redis.call('HDEL', KEYS[5], share)
