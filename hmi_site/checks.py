@@ -85,22 +85,6 @@ def _python_headers() -> Path:
 
 
 @register()
-def check_capacity(**_: Any) -> list[CheckMessage]:
-    """HMI_INFER_CAPACITY leaves threads of the web server free for other requests."""
-    capacity, threads = settings.HMI_INFER_CAPACITY, settings.HMI_WEB_THREADS
-    if capacity < threads:
-        return []
-    return [
-        Error(
-            f"HMI_INFER_CAPACITY is {capacity}, and the web server has {threads} threads: waiting infer "
-            "requests could occupy all of them, and block pages, health checks and 429 responses.",
-            hint="Raise HMI_WEB_THREADS above HMI_INFER_CAPACITY, or lower HMI_INFER_CAPACITY.",
-            id="hmi.E002",
-        )
-    ]
-
-
-@register()
 def check_inference_worker(**_: Any) -> list[CheckMessage]:
     """The inference worker can read its environment variables."""
     given = {"REDIS_URL": settings.REDIS_URL, "HMI_ARTIFACT_ROOT": str(settings.HMI_ARTIFACT_ROOT)}

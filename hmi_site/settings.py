@@ -44,8 +44,8 @@ HMI_CHECK_SHARE = env.decimal("HMI_CHECK_SHARE", 0.01, minimum=0.0, maximum=1.0)
 HMI_DRIFT_TOLERANCE = env.decimal("HMI_DRIFT_TOLERANCE", 0.1, minimum=0.0, maximum=1.0)
 HMI_DRIFT_MIN_TEXTS = env.integer("HMI_DRIFT_MIN_TEXTS", 200, minimum=1)
 HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
-# Each waiting request holds a thread of the web server. The rest serve pages, health checks and 429s.
-HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", max(1, HMI_WEB_THREADS * 3 // 4), minimum=1)
+# Infer requests that may wait: each holds some memory, but no thread. They have at most 512 tokens for each.
+HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", 4096, minimum=1)
 HMI_INFER_DEADLINE_S = env.decimal("HMI_INFER_DEADLINE_S", 30.0, minimum=0.001)
 HMI_GENERATION_DEADLINE_S = env.decimal("HMI_GENERATION_DEADLINE_S", 300.0, minimum=0.001)
 # Seconds for which API keys and models are cached, and usage is buffered. Tests set 0.

@@ -108,7 +108,7 @@ def beat() -> tuple[Child, Ready]:
 
 
 def web(port: Port) -> tuple[Child, Ready]:
-    """The web server: one process with many threads, since each infer request may occupy one."""
+    """The web server: one process with many threads."""
     host = f"[{port.address}]" if ":" in port.address else port.address
     threads = str(settings.HMI_WEB_THREADS)
     ready_file = _ready_file("web")

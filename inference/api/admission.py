@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 from inference.number_format import format_seconds
 from inference.queueing.replies import InferClient
 from inference.queueing.status import WorkerStatus, roots_served_lately, workers_alive
-from inference.queueing.transport import QueueFull
+from inference.queueing.transport import QueueFull, answers_until_room
 from tenants.base.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ def no_room(refusal: QueueFull, asking: AdmissionRequest, standing: ServingState
     capacity: int = settings.HMI_INFER_CAPACITY
     serving = serving_root(asking.root, standing.workers)
     rate = _rate_of_all(worker.recently.behind_per_s for worker in serving)
-    too_many = refusal.depth + refusal.own - capacity + 1
+    too_many = answers_until_room(refusal, capacity)
     soonest = RETRY_SOONEST_S if serving else RETRY_NO_WORKER_S
     return HmiError(
         ErrorCode.QUEUE_FULL,

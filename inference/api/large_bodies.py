@@ -10,9 +10,10 @@ from django.http import HttpRequest, HttpResponse
 
 from inference.api.pending_response import when_complete
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.upload_concurrency import SMALL_BODY_BYTES
 
 LARGEST_AT_ONCE: Final = 4
+UNCOUNTED_BYTES: Final = 64 * 1024
+"""A body up to this size does not count: with the capacity of the queue all of them need 256 MiB."""
 RETRY_AFTER_S: Final = 1
 
 
@@ -47,7 +48,7 @@ def hold(size: int) -> None:
     """Count a body of so many bytes until the request ends, unless it is small. Raises ``queue_full`` while
     all are taken."""
     held = _of_request.get()
-    if size <= SMALL_BODY_BYTES or held is None:
+    if size <= UNCOUNTED_BYTES or held is None:
         return
     if not _in_progress.take(size):
         message = "Too many large requests are in progress; send this one in a moment."

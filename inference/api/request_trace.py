@@ -53,6 +53,7 @@ class RequestTrace:
     error: HmiError | None = None
     is_prediction: bool = True
     _begun: float = field(default_factory=time.perf_counter)
+    _is_recorded: bool = False
 
     def set_key(self, key: ApiKey | None) -> None:
         """Set the tenant and the key, if the request came with one."""
@@ -81,9 +82,10 @@ class RequestTrace:
 
     def record(self, status: int, code: str = "") -> None:
         """Add the request to its tenant's log, if it is known whose it is, and count it if it has no answer.
-        ``code`` is that of the error that ended it."""
-        if self.tenant is None:
+        ``code`` is that of the error that ended it. Called again it does nothing."""
+        if self.tenant is None or self._is_recorded:
             return
+        self._is_recorded = True
         seconds = time.perf_counter() - self._begun
         try:
             self._count(self.tenant, RequestStatus.of(code))

@@ -1,6 +1,7 @@
 """The infer queue on Redis Streams, one for each root: bounded at the door, at least one delivery, exactly
 one answer. This is the side that asks; `consumer` is the one that answers."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -20,6 +21,10 @@ CALL_LIFE_S = 60
 """How long a call is known by its name beyond its deadline."""
 NO_MODEL = ModelRef("", "", 0, "")
 CANCELLED = "cancelled"
+TOKENS_PER_PLACE = 512
+"""The capacity in tokens is so many times that in requests."""
+SHARE_OF_FREE = 8
+"""A tenant may have so many times as much outstanding as is free: a lone one eight ninths of the capacity."""
 
 
 class QueueFull(Exception):
@@ -57,7 +62,8 @@ class RequestQueue:
 
     def submit(self, request: InferRequest) -> int:
         """Accept the request and return how many are now outstanding, or raise QueueFull: a tenant may have
-        as many outstanding as are free. Raises CallOutstanding when the name of the call is taken.
+        SHARE_OF_FREE times as much outstanding as is free, in requests and in tokens. Raises CallOutstanding
+        when the name of the call is taken.
 
         Submitting a request again within a minute, as a retry after a lost connection does, changes nothing.
         """
@@ -83,6 +89,7 @@ class RequestQueue:
         given: list[Argument] = [queue, self._capacity, request.id, request.encode(), keys.FIELD]
         given += [request.tenant, keys.TENANT_FIELD, request.reply_to, int(life_s * 1000)]
         given += [request.tokens, keys.TOKENS_FIELD, int(request.generate is not None)]
+        given += [self._capacity * TOKENS_PER_PLACE, SHARE_OF_FREE]
         touched = touched_by(queue, request.tenant, request.call)
         return [*touched, keys.completion(request.id)], given
 
@@ -119,8 +126,9 @@ class RequestQueue:
         counts: Any = self._redis.hgetall(key)
         found: dict[str, dict[str, int]] = defaultdict(dict)
         for share, count in counts.items():
-            root, _, tenant = share.decode().partition(":")
-            found[root][tenant] = int(count)
+            root, colon, tenant = share.decode().partition(":")
+            if colon:  # the total has none
+                found[root][tenant] = int(count)
         return dict(found)
 
     def depth(self) -> int:
@@ -145,9 +153,15 @@ class RequestQueue:
 
 
 def tenant_capacity(capacity: int) -> int:
-    """How many requests one tenant may have outstanding in an otherwise empty queue: as many as it leaves
-    free."""
-    return (capacity + 1) // 2
+    """How many requests one tenant may have outstanding in an otherwise empty queue."""
+    return max(1, math.ceil(SHARE_OF_FREE * (capacity - 1) / (SHARE_OF_FREE + 1)))
+
+
+def answers_until_room(full: QueueFull, capacity: int) -> int:
+    """How many of the tenant's own requests must be answered before it may submit another: each is one less
+    of its own, and one more that is free. A tenant that has none needs one that is free."""
+    excess = full.own - SHARE_OF_FREE * (capacity - full.depth - 1)
+    return max(1, min(full.own, excess // (SHARE_OF_FREE + 1) + 1))
 
 
 def send_answer(redis: Redis, address: Address, tenant: str, reply_to: str, reply: InferReply) -> bool:

@@ -11,6 +11,7 @@ local function remove_entry()
   if fields[tenant_field] then
     local share = root .. ':' .. fields[tenant_field]
     redis.call('HINCRBY', tokens_of_tenants, share, -(fields[tokens_field] or 0))
+    redis.call('HINCRBY', tokens_of_tenants, 'total', -(fields[tokens_field] or 0))
     if redis.call('HINCRBY', outstanding, share, -1) < 1 then
       redis.call('HDEL', outstanding, share)
       redis.call('HDEL', tokens_of_tenants, share)

@@ -16,7 +16,6 @@ from hmi_site import checks
     [
         ("HMI_DEVICE", "gpu", checks.check_compute, "hmi.E001"),
         ("HMI_DEVICE", "cuda:x", checks.check_compute, "hmi.E001"),
-        ("HMI_INFER_CAPACITY", 128, checks.check_capacity, "hmi.E002"),
         ("HMI_HOME", Path("/dev/null/nothing"), checks.check_folders, "hmi.E003"),
         ("HMI_ARTIFACT_ROOT", Path("/dev/null/nothing"), checks.check_folders, "hmi.E004"),
         ("HMI_UPLOAD_ROOT", Path("/dev/null/nothing"), checks.check_folders, "hmi.E005"),
@@ -79,11 +78,6 @@ def test_root_may_use_any_port(settings: Settings, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "getuid", lambda: 0)
     settings.HMI_PORT = 443
     assert checks.check_exposure() == []
-
-
-def test_as_shipped_some_threads_never_wait_in_the_queue(settings: Settings) -> None:
-    assert (settings.HMI_INFER_CAPACITY, settings.HMI_WEB_THREADS) == (96, 128)
-    assert checks.check_capacity() == []
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_the_time_to_come_back_follows_from_what_was_measured(settings: Settings
     assert late.details == {"expected_wait_s": 12.0, "waiting": 93, "yours": 3}
     assert late.retry_after == 10
     full = no_room(QueueFull(depth=4, own=3), asking(), standing([worker(0.5)]))
-    assert full.retry_after == 8
+    assert full.retry_after == 4
     unmeasured = no_room(QueueFull(depth=4, own=3), asking(), standing([worker()]))
     assert unmeasured.retry_after == 1
     unserved = no_room(QueueFull(depth=4, own=3), asking(), ServingState([], {}, {}, served_lately={ROOT}))

@@ -21,7 +21,7 @@ from tests.processes import InferenceWorker, wait_until
 @pytest.fixture
 def room_for_two(settings: Settings) -> Iterator[None]:
     """A queue of which one tenant may have two places."""
-    settings.HMI_INFER_CAPACITY = 4
+    settings.HMI_INFER_CAPACITY = 3
     close_gateway()
     yield
     close_gateway()

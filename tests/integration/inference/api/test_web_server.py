@@ -6,14 +6,15 @@ import httpx
 import pytest
 import redis
 
+from inference.queueing.transport import tenant_capacity
 from tests.integration.inference.api.conftest import WEB_CAPACITY, Served
 from tests.integration.inference.queueing.requests import depth
 from tests.integration.inference.web_server import WebServer
 from tests.processes import InferenceWorker, wait_until
 
 pytestmark = pytest.mark.django_db
-OWN = WEB_CAPACITY // 2
-"""One tenant may hold as much of the queue as it leaves free."""
+OWN = tenant_capacity(WEB_CAPACITY)
+"""So many requests of one tenant may wait."""
 
 
 def test_a_full_queue_refuses_the_next_request_while_everything_else_still_answers(

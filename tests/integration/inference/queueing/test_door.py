@@ -1,6 +1,7 @@
 """Who is let into the queue, and who is refused, against a real server."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -9,7 +10,13 @@ from redis import Redis
 
 from inference.queueing import keys
 from inference.queueing.connection import connect
-from inference.queueing.transport import QueueFull, RequestQueue
+from inference.queueing.transport import (
+    TOKENS_PER_PLACE,
+    QueueFull,
+    RequestQueue,
+    answers_until_room,
+    tenant_capacity,
+)
 from tests.integration.inference.queueing.requests import (
     REQUESTS,
     ROOT,
@@ -41,13 +48,53 @@ def test_who_floods_the_queue_leaves_room_for_the_others(redis: Redis) -> None:
                 return full.own
         raise AssertionError("there is no end to it")
 
-    assert flood("flood") == 6
-    assert flood("second") == 3
+    assert flood("flood") == tenant_capacity(12) == 10
+    assert flood("second") == 1
     queue.submit(a_request("quiet", "quiet"))
-    for entry in worker.read(6, 0):
+    for entry in worker.read(10, 0):
         answered(worker, entry, a_reply(entry.request))
-    assert queue.outstanding() == {ROOT: {"second": 3, "quiet": 1}}
-    assert flood("flood") == 4
+    assert queue.outstanding() == {ROOT: {"second": 1, "quiet": 1}}
+    assert flood("flood") == 8
+
+
+def test_requests_with_many_tokens_leave_room_for_those_of_the_others(redis: Redis) -> None:
+    queue, worker = RequestQueue(redis, capacity=40), a_worker(redis, "w1")
+    long = (sequence_of(TOKENS_PER_PLACE * 6 * "a"),)
+
+    def submit(name: str, tenant: str) -> None:
+        queue.submit(replace(a_request(name, tenant), sequences=long))
+
+    for number in range(6):
+        submit(f"r{number}", "acme")
+    with pytest.raises(QueueFull) as full:
+        submit("r6", "acme")
+    assert (full.value.depth, full.value.own) == (6, 6)
+    submit("other", "globex")
+    with pytest.raises(QueueFull):  # all tokens are taken
+        submit("third", "initech")
+    for entry in worker.read(7, 0):
+        answered(worker, entry, a_reply(entry.request))
+    submit("r6", "acme")
+    assert queue.outstanding_tokens() == {ROOT: {"acme": TOKENS_PER_PLACE * 6}}
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3, 12, 40])
+def test_a_refusal_tells_how_many_answers_make_room(redis: Redis, capacity: int) -> None:
+    queue, worker = RequestQueue(redis, capacity=capacity), a_worker(redis, "w1")
+    for number in range(tenant_capacity(capacity)):
+        queue.submit(a_request(f"r{number}"))
+    with suppress(QueueFull):
+        queue.submit(a_request("other", "globex"))
+    with pytest.raises(QueueFull) as full:
+        queue.submit(a_request("next"))
+    needed = answers_until_room(full.value, capacity)
+    for entry in worker.read(needed - 1, 0) if needed > 1 else []:
+        answered(worker, entry, a_reply(entry.request))
+    with pytest.raises(QueueFull):
+        queue.submit(a_request("next"))
+    for entry in worker.read(1, 0):
+        answered(worker, entry, a_reply(entry.request))
+    queue.submit(a_request("next"))
 
 
 def test_tokens_are_counted_until_their_request_is_answered_or_cancelled(redis: Redis) -> None:

@@ -16,7 +16,7 @@ from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.messages import InferRequest
-from inference.queueing.transport import QueueFull, RequestQueue
+from inference.queueing.transport import SHARE_OF_FREE, QueueFull, RequestQueue
 from tests.integration.inference.queueing.requests import (
     OTHER_ROOT,
     ROOT,
@@ -59,7 +59,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     def refused_rightly(self, tenant: str) -> None:
         own = sum(counts.get(tenant, 0) for counts in self.queue.outstanding().values())
-        assert own >= CAPACITY - self.queue.depth()
+        free = CAPACITY - self.queue.depth()
+        assert free < 1 or own >= max(1, SHARE_OF_FREE * (free - 1))
 
     @precondition(lambda self: self.accepted)
     @rule(data=st.data())

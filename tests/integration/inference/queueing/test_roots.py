@@ -98,7 +98,7 @@ def test_what_is_held_of_a_root_that_left_is_answered(redis: Redis, queue: Reque
 
 
 def test_the_places_of_the_queue_are_those_of_all_roots_together(redis: Redis) -> None:
-    queue = RequestQueue(redis, capacity=5)
+    queue = RequestQueue(redis, capacity=4)
     for number, root in enumerate((ROOT, OTHER_ROOT, THIRD_ROOT)):
         assert queue.submit(a_request(f"r{number}", root=root)) == number + 1
     with pytest.raises(QueueFull) as refusal:
