@@ -29,6 +29,8 @@ class JobKind(models.TextChoices):
 
 
 BACKGROUND_KINDS: Final = tuple(kind.value for kind in BackgroundKind)
+BACKGROUND_RETENTION: Final = timedelta(days=7)
+"""How long an ended background job is kept, and the file of a takeout."""
 
 
 class JobState(models.TextChoices):

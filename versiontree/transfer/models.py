@@ -1,14 +1,13 @@
 """Takeouts: exports of all data of a tenant."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import ClassVar, Final
 
 from django.db import models
 
 from tenants.base.background_jobs import BackgroundKind
-from versiontree.jobs.models import Job, JobState
+from versiontree.jobs.models import BACKGROUND_RETENTION, Job, JobState
 
-TAKEOUT_RETENTION: Final = timedelta(days=7)
 SIZE: Final = "size_bytes"
 """The name of the file's size in the metrics of a takeout."""
 
@@ -72,4 +71,4 @@ class Takeout(Job):
     @property
     def expires_at(self) -> datetime | None:
         """When its row and file are deleted."""
-        return self.finished_at + TAKEOUT_RETENTION if self.finished_at else None
+        return self.finished_at + BACKGROUND_RETENTION if self.finished_at else None

@@ -29,7 +29,8 @@ from tests.e2e.world import World, world_build
 from tests.file_modes import open_to_others
 from tests.unit.tenants.files import refused
 from versiontree.artifact_store import ArtifactStore
-from versiontree.jobs.services.background import RETENTION, background_jobs_expire
+from versiontree.jobs.models import BACKGROUND_RETENTION
+from versiontree.jobs.services.background import background_jobs_expire
 from versiontree.transfer.models import Takeout, TakeoutState
 from versiontree.transfer.services import takeouts
 from versiontree.transfer.services.takeouts import takeout_files_expire, takeout_path, takeout_request
@@ -97,7 +98,7 @@ def test_second_takeout_is_refused_while_one_is_active_and_replaces_it_later(wor
     second = made(world)
     assert left() == [f"{second.pk}.zip"]
     assert list(Takeout.unscoped.values_list("pk", flat=True)) == [second.pk]
-    Takeout.unscoped.update(finished_at=timezone.now() - RETENTION)
+    Takeout.unscoped.update(finished_at=timezone.now() - BACKGROUND_RETENTION)
     (Path(settings.HMI_EXPORT_ROOT) / "nobody-s.zip.part").touch()
     assert background_jobs_expire()
     takeout_files_expire()

@@ -49,9 +49,9 @@ from tenants.usage.models import Quota
 from tenants.webhooks.http_client import REQUEST_TIMEOUT_S
 from tenants.webhooks.services.delivery import DELIVERY_RETENTION, DISABLE_AFTER
 from tenants.webhooks.services.endpoints import MAX_ENDPOINTS
+from versiontree.jobs.models import BACKGROUND_RETENTION
 from versiontree.transfer.archive.adapter import MAX_CONFIG_BYTES
 from versiontree.transfer.archive.sandboxed_check import CPU_LIMIT_S
-from versiontree.transfer.models import TAKEOUT_RETENTION
 from versiontree.tree.tokenizer_fit import MAX_FITS_AT_ONCE
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
@@ -115,7 +115,7 @@ FIXED: dict[str, Any] = {
     "Life of an invitation's link": INVITATION_LIFETIME,
     "Life of a password reset link": settings.PASSWORD_RESET_TIMEOUT,
     "Longest overlap of a key and its successor": MAX_OVERLAP,
-    "Takeout of a tenant": TAKEOUT_RETENTION,
+    "Takeout of a tenant": BACKGROUND_RETENTION,
     "Webhooks of a tenant": MAX_ENDPOINTS,
     "Request to a webhook": REQUEST_TIMEOUT_S,
     "Until a webhook that only fails is disabled": DISABLE_AFTER,

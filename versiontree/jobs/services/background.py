@@ -1,18 +1,12 @@
 """Create and expire background jobs: those without a version (``tenants.base.background_jobs``)."""
 
-from datetime import timedelta
-from typing import Final
-
 from django.db import transaction
 from django.utils import timezone
 
 from tenants.accounts.models import Tenant, User
 from tenants.base.background_jobs import BackgroundKind, background_work
-from versiontree.jobs.models import TERMINAL, Job, JobEvent, JobState
+from versiontree.jobs.models import BACKGROUND_RETENTION, TERMINAL, Job, JobEvent, JobState
 from versiontree.jobs.services.transitions import job_dispatch
-
-RETENTION: Final = timedelta(days=7)
-"""How long an ended background job is kept."""
 
 
 @transaction.atomic
@@ -36,7 +30,13 @@ def background_job_create(
     return job
 
 
+def background_jobs_waiting() -> bool:
+    """Whether a background job waits for a worker, without those that were postponed."""
+    queued = Job.unscoped.filter(version__isnull=True, state=JobState.QUEUED)
+    return queued.filter(dispatched_at__lte=timezone.now()).exists()
+
+
 def background_jobs_expire() -> int:
-    """Delete background jobs that ended more than ``RETENTION`` ago. Returns how many rows."""
+    """Delete background jobs that ended more than ``BACKGROUND_RETENTION`` ago. Returns how many rows."""
     ended = Job.unscoped.filter(version__isnull=True, state__in=TERMINAL)
-    return ended.filter(finished_at__lte=timezone.now() - RETENTION).delete()[0]
+    return ended.filter(finished_at__lte=timezone.now() - BACKGROUND_RETENTION).delete()[0]

@@ -202,16 +202,6 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
     "a root that compacts": (configured(2, compacts=[]), "only domains do"),
     "a domain that compacts itself": (configured(1, compacts=[1]), "not above it"),
     "a domain that compacts a root": (configured(1, compacts=[2]), "not above it"),
-    "labels of a fool": (configured(labels=[1]), "not texts"),
-    "labels of nobody": (configured(labels=None), "is invalid"),
-    "dataset of a fool": (configured(dataset="x"), "is invalid"),
-    "dataset of nobody": (configured(dataset=None), "is invalid"),
-    "config of a fool": (
-        lambda members: zip_of(
-            told(members, lambda config: config.update(metrics={"else": {}}), "config.json")
-        ),
-        "not those of jobs",
-    ),
     "another artifact": (
         lambda members: zip_of(with_part(members, "hplm.json", b"{}")),
         "cannot be loaded: hplm.json",
@@ -229,34 +219,6 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
     "task of another": (say(task="tagging"), "not trained for"),
     "another under the digest": (another_under_the_digest, "do not have its digest"),
     "settings of a fool": (measured("fine_tune", settings=7), "is invalid"),
-    "epochs of a fool": (measured("fine_tune", epochs=7), "is invalid"),
-    "value of a fool": (measured("evaluate", value=True), "is invalid"),
     "value of 400 digits": (measured("evaluate", value=10**399), "too large"),
-    "hits of 400 digits": (measured("evaluate", plot_hits={"trigram": 10**399}), "too large"),
-    "epochs of 400 digits": (measured("fine_tune", epochs=[{"loss": 10**399}] * 2), "too large"),
-    "just too large a number": (measured("evaluate", rows=2**63), "too large"),
-    "cascade of a fool": (measured("fine_tune", cascade=[0.9]), "is invalid"),
-    "levels of an evaluation of a fool": (measured("evaluate", levels=0.9), "is invalid"),
-    "dev of a fool": (measured("fine_tune", dev={"metric": "f1", "value": "abc"}), "is invalid"),
-    "dev of nobody": (measured("fine_tune", dev=None), "is invalid"),
-    "dev without figures": (measured("fine_tune", dev={"per_label": {"a": 1}}), "lacks figures"),
-    "stage of a fool": (measured("convert", 2, closed_form=["trigram"]), "is invalid"),
-    "rest of a fool": (
-        measured("further_pretrain", 1, before={"unexplained": ["trigram"]}),
-        "is invalid",
-    ),
-    "rest of nobody": (measured("further_pretrain", 1, after={"unexplained": None}), "is invalid"),
-    "rows of a fool": (measured("build_plot", 1, rows="many"), "is invalid"),
-    "coverage of a fool": (measured("build_plot", 1, coverage=0.5), "is invalid"),
-    "coverage in words": (measured("compact", 1, coverage={"trigram": "half"}), "not numbers"),
-    "levels of a fool": (measured("grow", 1, levels=[1]), "is invalid"),
-    "labels without figures": (measured("evaluate", per_label={"yes": {"f1": 1}}), "lacks figures"),
-    "counts of nothing": (measured("evaluate", class_counts={"yes": 0}), "not counts"),
-    "counts of a fool": (measured("evaluate", class_counts={"yes": "x"}), "not counts"),
-    "confusion of a fool": (measured("evaluate", confusion={"labels": ["yes"], "rows": [7]}), "not a table"),
-    "uneven confusion": (
-        measured("evaluate", confusion={"labels": ["yes"], "rows": [[1, 2]]}),
-        "not a table",
-    ),
 }
 """How each is made, and what its refusal says."""
