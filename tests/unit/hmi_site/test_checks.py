@@ -90,7 +90,7 @@ def test_as_shipped_some_threads_never_wait_in_the_queue(settings: Settings) -> 
     ("name", "value"),
     [
         ("HMI_BATCH_ROWS", "0"),
-        ("HMI_BATCH_TOKENS", "many"),
+        ("HMI_DEVICE_MB", "many"),
         ("HMI_LOWER_CACHE_MB", "1.5"),
         ("HMI_KV_CACHE_MB", "0"),
         ("HMI_WORKER_LIFE_S", "0"),
