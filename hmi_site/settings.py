@@ -41,8 +41,8 @@ HMI_POLICY = env.choice("HMI_POLICY", "cascade", ("cascade", "full", "table"))
 # The share of the texts answered from the tables that is also computed in full, in the background.
 HMI_CHECK_SHARE = env.decimal("HMI_CHECK_SHARE", 0.01, minimum=0.0, maximum=1.0)
 # Shares of a version's day that differ by more from those of its dev split, over so many texts, are drift.
-HMI_DRIFT_TOLERANCE = env.decimal("HMI_DRIFT_TOLERANCE", 0.1, minimum=0.0, maximum=1.0)
-HMI_DRIFT_MIN_TEXTS = env.integer("HMI_DRIFT_MIN_TEXTS", 200, minimum=1)
+HMI_DRIFT_TOLERANCE = 0.1
+HMI_DRIFT_MIN_TEXTS = 200
 HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
 # Infer requests that may wait: each holds some memory, but no thread. They have at most 512 tokens for each.
 HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", 4096, minimum=1)
@@ -94,7 +94,7 @@ ALLOWED_HOSTS = env.comma_separated(
     "HMI_ALLOWED_HOSTS",
     ["*"] if HMI_HOST in {"0.0.0.0", "::"} else ["localhost", "127.0.0.1", "[::1]", HMI_HOST],  # noqa: S104
 )
-CSRF_TRUSTED_ORIGINS = env.comma_separated("HMI_TRUSTED_ORIGINS", [])
+CSRF_TRUSTED_ORIGINS = [HMI_SITE_URL] if env.is_set("HMI_SITE_URL") else []
 HMI_HTTPS = env.flag("HMI_HTTPS", False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HMI_HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HMI_HTTPS else None

@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 
 from inference.engine.compute_threads import lower_priority, with_parallel_batches
 from inference.engine.pipeline import Pipeline
+from inference.engine.pipelining import Pipelining
 from inference.errors import DeviceUnavailableError, HplmError
 from inference.generation.counts import GenerationCounts
 from inference.hplm.devices import pick_device, pick_dtype, unused_gpu
@@ -86,7 +87,7 @@ class Worker:
             lower_bytes=settings.lower_bytes,
             ledger=ledger,
             limits=settings.limits,
-            pipeline=Pipeline(with_parallel_batches(settings.pipelining, device)),
+            pipeline=Pipeline(with_parallel_batches(Pipelining(), device)),
             metrics=self._metrics,
             warm_up_s=WARM_UP_S,
             load_ahead_s=LOAD_AHEAD_S,

@@ -6,25 +6,18 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from inference.engine.batcher import BatchLimits
-from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.hplm.weight_format import WeightFormat
 from inference.logs import shown_setting
 from inference.serving.loop_timing import LoopTiming
 
 Value = TypeVar("Value", int, float)
 MIB = 1024**2
+BATCH_TOKENS = 8192
 BACKLOG_BATCHES = 16
 """The next batch is chosen from so many batches of rows, so that one tenant's flood does not hide others."""
-PIPELINES: Final = {
-    "fine": Pipelining(),
-    "coarse": Pipelining(swapping=Swapping.COARSE),
-    "retrieval": Pipelining(swapping=Swapping.NONE),
-    "off": SYNCHRONISED,
-}
-"""What HMI_PIPELINE may say."""
 
 
 class SettingError(Exception):
@@ -52,7 +45,6 @@ class WorkerSettings:
     lower_bytes: int
     kv_cache_bytes: int | None
     device_bytes: int
-    pipelining: Pipelining
     life_s: float
     stuck_s: float
 
@@ -60,10 +52,7 @@ class WorkerSettings:
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "WorkerSettings":
         """Raises SettingError."""
         read = _Reader(env)
-        limits = BatchLimits(
-            rows=read.number("HMI_BATCH_ROWS", 32, int, least=1),
-            tokens=read.number("HMI_BATCH_TOKENS", 8192, int, least=1),
-        )
+        limits = BatchLimits(rows=read.number("HMI_BATCH_ROWS", 32, int, least=1), tokens=BATCH_TOKENS)
         return cls(
             redis_url=read.needed("REDIS_URL"),
             artifact_root=Path(read.needed("HMI_ARTIFACT_ROOT")),
@@ -78,7 +67,6 @@ class WorkerSettings:
             lower_bytes=read.number("HMI_LOWER_CACHE_MB", 2048, int, least=0) * MIB,
             kv_cache_bytes=read.number("HMI_KV_CACHE_MB", 0, int, least=1) * MIB or None,
             device_bytes=read.number("HMI_DEVICE_MB", 0, int, least=0) * MIB,
-            pipelining=PIPELINES[read.word("HMI_PIPELINE", "fine", [*PIPELINES])],
             life_s=read.number("HMI_WORKER_LIFE_S", 5.0, float, least=0.1),
             stuck_s=read.number("HMI_WORKER_STUCK_S", 120.0, float, least=0.1),
         )

@@ -16,7 +16,7 @@ PRODUCTION = {
     "HMI_HTTPS": "true",
     "HMI_HOST": "0.0.0.0",
     "HMI_ALLOWED_HOSTS": "hmi.example",
-    "HMI_TRUSTED_ORIGINS": "https://hmi.example",
+    "HMI_SITE_URL": "https://hmi.example",
     "HMI_TRUSTED_PROXIES": "1",
     "HMI_STAFF_TOTP": "true",
     "HMI_EMAIL_URL": "smtp://hmi:secret@mail.example:587",

@@ -84,7 +84,7 @@ def test_root_may_use_any_port(settings: Settings, monkeypatch: pytest.MonkeyPat
     ("name", "value"),
     [
         ("HMI_BATCH_ROWS", "0"),
-        ("HMI_BATCH_TOKENS", "many"),
+        ("HMI_DEVICE_MB", "many"),
         ("HMI_LOWER_CACHE_MB", "1.5"),
         ("HMI_KV_CACHE_MB", "0"),
         ("HMI_WORKER_LIFE_S", "0"),

@@ -136,17 +136,6 @@ def test_a_message_that_nobody_can_read_gives_its_place_back(redis: Redis) -> No
     assert queue.outstanding_tokens() == {ROOT: {"acme": a_request("r1").tokens}}
 
 
-def test_a_request_in_work_still_counts_against_the_capacity(redis: Redis) -> None:
-    queue = RequestQueue(redis, capacity=1)
-    worker = a_worker(redis, "w1")
-    queue.submit(a_request("r1"))
-    [entry] = worker.read(10, 0)
-    with pytest.raises(QueueFull):
-        queue.submit(a_request("r2"))
-    answered(worker, entry, a_reply(entry.request))
-    queue.submit(a_request("r2"))
-
-
 def test_sixteen_threads_never_pass_the_capacity(redis: Redis, redis_url: str) -> None:
     def submit_many(thread: int) -> int:
         accepted = 0

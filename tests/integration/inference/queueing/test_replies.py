@@ -15,7 +15,6 @@ from inference.queueing.connection import connect
 from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.messages import InferReply, ModelRef
 from inference.queueing.replies import InferClient, NoReply
-from inference.queueing.transport import QueueFull
 from tests.integration.inference.queueing.requests import (
     ROOT,
     a_reply,
@@ -114,13 +113,6 @@ def test_a_late_reply_and_nonsense_are_dropped_and_the_reader_goes_on(
     redis.xadd(stream, {keys.FIELD: b"nonsense"})
     redis.xadd(stream, {"other": b""})
     assert said_in(client.ask(MODEL, (sequence_of("second"),), root=ROOT, seconds=10)) == "second"
-
-
-def test_a_full_queue_is_said_at_once(redis: Redis, redis_url: str) -> None:
-    client = InferClient(redis_url, capacity=0)
-    with pytest.raises(QueueFull):
-        client.ask(MODEL, (sequence_of("hello"),), root=ROOT, seconds=10)
-    client.close()
 
 
 def test_closing_removes_the_stream(redis: Redis, redis_url: str, echoing: None) -> None:

@@ -119,20 +119,6 @@ def test_a_reader_goes_on_behind_the_last_token_it_saw(redis: Redis, queue: Requ
     ]
 
 
-def test_a_second_worker_goes_on_where_the_first_stopped(redis: Redis, queue: RequestQueue) -> None:
-    first, second = a_worker(redis, "w1"), a_worker(redis, "w2")
-    entry = taken(queue, first)
-    appended(first, entry, tokens_from(0, 5, 6))
-    crash(redis, "w1")
-    [claimed] = second.claim_abandoned()
-    assert tokens_sent(redis, claimed.request.id) == (5, 6)
-    assert not appended(first, entry, tokens_from(2, 99), end_of(entry.request, 3))  # it wakes up too late
-    assert first.held == frozenset()
-    assert appended(second, claimed, tokens_from(2, 7), end_of(entry.request, 3))
-    reader = CompletionReader(redis, "r1")
-    assert summary(reader.read()) == [(0, 5, None), (1, 6, None), (2, 7, None), (3, None, DONE)]
-
-
 def test_tokens_that_are_sent_again_are_there_once(redis: Redis, queue: RequestQueue) -> None:
     worker = a_worker(redis, "w1")
     entry = taken(queue, worker)
@@ -166,17 +152,6 @@ def test_one_that_cannot_be_written_holds_up_no_other(redis: Redis, queue: Reque
     assert isinstance(failed, ResponseError)
     assert written is True
     assert worker.held == {one.address, other.address}
-
-
-def test_cancelling_ends_a_completion_once(redis: Redis, queue: RequestQueue) -> None:
-    worker = a_worker(redis, "w1")
-    entry = taken(queue, worker)
-    appended(worker, entry, tokens_from(0, 5))
-    assert queue.cancel("acme", "r1")
-    assert worker.answered() == {entry.address}
-    assert not appended(worker, entry, tokens_from(1, 6), end_of(entry.request, 2))
-    expected = [(0, 5, None), (1, None, FinishReason.CANCELLED)]
-    assert summary(CompletionReader(redis, "r1").read()) == expected
 
 
 def test_a_failure_ends_a_completion_with_its_error(redis: Redis, queue: RequestQueue) -> None:

@@ -53,13 +53,6 @@ def test_requests_submitted_before_the_first_worker_are_served(redis: Redis, que
     assert [entry.request.id for entry in a_worker(redis, "w1").read(10, 0)] == ["early"]
 
 
-def test_submitting_the_same_id_again_is_not_a_second_request(redis: Redis) -> None:
-    queue = RequestQueue(redis, capacity=1)
-    queue.submit(a_request("r1"))
-    queue.submit(a_request("r1"))
-    assert queue.depth() == 1
-
-
 def test_only_the_first_answer_counts(redis: Redis, queue: RequestQueue) -> None:
     slow, quick = a_worker(redis, "slow"), a_worker(redis, "quick")
     queue.submit(a_request("r1"))
@@ -109,16 +102,6 @@ def test_a_dead_worker_without_work_is_forgotten(redis: Redis) -> None:
     crash(redis, "dead")
     a_worker(redis, "w1").claim_abandoned()
     assert [info["name"] for info in redis.xinfo_consumers(REQUESTS, keys.GROUP)] == [b"w1"]
-
-
-def test_a_delivery_that_never_arrived_is_found_again(redis: Redis, queue: RequestQueue) -> None:
-    worker = a_worker(redis, "w1")
-    queue.submit(a_request("seen"))
-    worker.read(1, 0)
-    queue.submit(a_request("lost"))
-    redis.xreadgroup(keys.GROUP, "w1", {REQUESTS: ">"})
-    assert [entry.request.id for entry in worker.claim_abandoned(10)] == ["lost"]
-    assert worker.claim_abandoned(10) == []
 
 
 def test_what_a_dead_worker_left_and_what_never_arrived_are_found_once_each(
@@ -235,21 +218,6 @@ def test_a_lost_stream_is_started_anew(redis: Redis, queue: RequestQueue) -> Non
     assert worker.claim_abandoned() == []
     queue.submit(a_request("r2"))
     assert [entry.request.id for entry in worker.read(1, 0)] == ["r2"]
-
-
-def test_a_restarted_server_loses_no_accepted_request(own_server: OwnValkey) -> None:
-    redis = connect(own_server.url)
-    worker = a_worker(redis, "w1")
-    queue = RequestQueue(redis, capacity=10)
-    queue.submit(a_request("taken"))
-    [taken] = worker.read(1, 0)
-    queue.submit(a_request("waiting"))
-    own_server.kill()
-    own_server.start()
-    [waiting] = worker.read(1, 0)
-    assert answered(worker, taken, a_reply(taken.request))
-    assert answered(worker, waiting, a_reply(waiting.request))
-    assert [reply.id for reply in replies_in(redis)] == ["taken", "waiting"]
 
 
 def test_an_answer_to_a_lost_stream_does_not_count(redis: Redis, queue: RequestQueue) -> None:

@@ -16,11 +16,10 @@ from tests.unit.tiny_world import TinyWorld
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("pipeline", ["fine", "off"])
 def test_a_worker_tells_what_its_pipeline_did(
-    redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker], pipeline: str
+    redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker]
 ) -> None:
-    worker = start_worker(HMI_BATCH_ROWS="2", HMI_PIPELINE=pipeline).wait_until_ready()
+    worker = start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
     queue = RequestQueue(redis, capacity=100)
     for hplm in world.hplms:
         queue.submit(request_for(hplm, "the river", "stone"))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from inference.decoder.lora import DecoderLora
 from inference.errors import HplmError
-from tests.unit.inference.decoder.loras import SmallDecoder, full_lora, random_lora
+from tests.unit.inference.decoder.loras import SmallDecoder, random_lora
 
 SHAPE = SmallDecoder()
 RANKS = {(2, "down"): 1, (1, "query"): 5, (1, "value"): 16, (2, "gate"): 128}
@@ -168,9 +168,7 @@ def _adapters(width: int) -> Tensor:
         ({"ranks": None}, "'ranks' is missing"),
         ({"code": torch.zeros(1)}, "'code' is missing or unexpected"),
         ({"ranks": _ranks(1, layers=4)}, "ranks has shape (4, 9)"),
-        ({"ranks": _ranks(1, layers=4, projections=7)}, "ranks has shape (4, 7)"),
         ({"ranks": _ranks(1, projections=8)}, "ranks has shape (3, 8)"),
-        ({"ranks": _ranks(1, projections=10)}, "ranks has shape (3, 10)"),
         ({"ranks": _ranks(1).view(-1)}, "ranks has shape (27,)"),
         ({"ranks": _ranks(1).float()}, "type torch.float32"),
         ({"ranks": _ranks(-1)}, "ranks of query are -1"),
@@ -211,11 +209,3 @@ def test_a_file_that_is_cut_short_or_absent_is_refused(saved: Path, tmp_path: Pa
         DecoderLora.load(saved, SHAPE)
     with pytest.raises(HplmError, match="missing"):
         DecoderLora.load(tmp_path / "other.safetensors", SHAPE)
-
-
-def test_a_lora_of_a_larger_decoder_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "lora.safetensors"
-    larger = SmallDecoder(hidden=48)
-    full_lora(larger, 2).save(path, larger)
-    with pytest.raises(HplmError, match="row has shape"):
-        DecoderLora.load(path, SHAPE)

@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from inference.generation.requests import FinishReason, GenerationRequest
+from inference.generation.requests import GenerationRequest
 from tests.unit.inference.generation.decoder_world import (
-    DAMAGED,
     OVERFLOWING,
     ROOT,
     DecoderWorld,
@@ -110,32 +109,6 @@ def test_adapters_come_and_go_beside_running_requests() -> None:
     )
     assert world.run(asked) == expected(asked)
     assert world.pets.loads > len(DIGESTS)
-
-
-def test_a_decode_goes_on_while_an_adapter_loads() -> None:
-    world = DecoderWorld()
-    first, second = a_request("first", "1", [5, 6, 7], TOKENS), a_request("second", "2", [5, 6, 7], TOKENS)
-    world.engine.add(first)
-    world.step()
-    world.executor.run_all()
-    world.engine.add(second)
-    assert [[event.request_id for event in world.step()] for _ in range(3)] == [["first"]] * 3
-    world.executor.run_all()
-    assert {event.request_id for event in world.step()} == {"first", "second"}
-    for _ in world.steps():
-        pass
-    assert [world.tokens("first"), world.tokens("second")] == expected([first, second])
-
-
-def test_an_adapter_that_cannot_be_loaded_fails_its_requests_alone() -> None:
-    asked = requests(5)
-    world = DecoderWorld()
-    *completions, failed = world.run([*asked, a_request("failed", DAMAGED, [1, 2], TOKENS)])
-    assert completions == expected(asked)
-    assert failed == ()
-    (event,) = world.events["failed"]
-    assert event.error is not None
-    assert (event.finish_reason, event.error.code) == (FinishReason.ERROR, "corrupt_artifact")
 
 
 def test_numbers_that_are_not_finite_fail_their_request_alone() -> None:

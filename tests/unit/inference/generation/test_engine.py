@@ -56,14 +56,6 @@ def test_a_stop_token_is_the_last() -> None:
     assert last_reason(world, "r") is FinishReason.STOP
 
 
-def test_a_request_that_moves_here_goes_on_where_it_was() -> None:
-    tokens = completion_of(a_request("r", max_tokens=8))
-    world = World()
-    world.add(a_request("r", max_tokens=8, completion=tokens[:5]))
-    world.drain()
-    assert [(event.index, event.token) for event in world.events["r"]] == [*enumerate(tokens)][5:]
-
-
 def test_decodes_and_a_prompt_share_a_step() -> None:
     world = World(step_tokens=10, context=64)
     world.add(a_request("decoding", max_tokens=8))
@@ -152,39 +144,6 @@ def test_the_newest_is_preempted_and_the_oldest_never_waits() -> None:
     assert prefills["3"] > 1
 
 
-def test_cancelling_frees_blocks_with_the_next_step() -> None:
-    world = World()
-    world.add(a_request("r", LONG, 20))
-    world.add(a_request("waiting", LONG, 20, model=a_model("globex")))
-    world.step()
-    world.step()
-    assert world.engine.available_blocks < world.limits.blocks
-    assert world.engine.cancel("r")
-    assert world.engine.cancel("waiting")
-    steps = len(world.runner.steps)
-    events = world.step()
-    assert [event.finish_reason for event in events] == [FinishReason.CANCELLED] * 2
-    assert world.engine.available_blocks == world.limits.blocks
-    assert len(world.runner.steps) == steps
-    assert not world.engine.cancel("r")
-    world.drain()
-
-
-def test_a_deadline_frees_blocks_with_the_next_step() -> None:
-    world = World()
-    world.add(a_request("r", LONG, 20, deadline=5.0))
-    for _ in range(6):
-        world.step()
-    world.now = 4.9
-    world.step()
-    assert not any(event.finish_reason for event in world.events["r"])
-    world.now = 5.0
-    world.step()
-    assert error_code(world, "r") == "deadline_exceeded"
-    assert world.engine.available_blocks == world.limits.blocks
-    world.drain()
-
-
 def test_what_can_never_fit_is_not_accepted() -> None:
     world = World(context=16, blocks=64)
     for request in (a_request("r", (1,) * 16, 1), a_request("r", (1,) * 10, 7), a_request("r", (1, 50))):
@@ -214,20 +173,6 @@ def test_an_id_stands_for_one_request_at_a_time() -> None:
     assert last_reason(world, "r") is FinishReason.LENGTH
 
 
-@pytest.mark.parametrize("whole_step", [False, True])
-def test_numbers_that_are_not_finite_fail_their_request_alone(whole_step: bool) -> None:
-    world = World(sequences=8)
-    requests = [a_request(str(number), (number, 1, 2)) for number in range(5)]
-    for request in requests:
-        world.add(request)
-    (world.runner.raising if whole_step else world.runner.failing).add("3")
-    world.drain()
-    assert error_code(world, "3") == "inference_failed"
-    for request in requests:
-        expected = () if request.id == "3" else completion_of(request)
-        assert world.tokens(request.id) == expected
-
-
 def test_blocks_of_a_failed_request_are_not_shared() -> None:
     world = World(step_tokens=8)
     world.add(a_request("bad", LONG, 2))
@@ -238,17 +183,6 @@ def test_blocks_of_a_failed_request_are_not_shared() -> None:
     world.add(a_request("good", LONG, 2))
     world.drain()
     assert sum(len(step.get("good", ())) for step in world.runner.steps) == len(LONG) + 1
-
-
-def test_a_damaged_adapter_fails_its_requests_alone() -> None:
-    world = World()
-    damaged = a_model("globex")
-    world.adapters.damaged.add(damaged.digest)
-    world.add(a_request("bad", model=damaged))
-    world.add(a_request("good"))
-    world.drain()
-    assert error_code(world, "bad") == "corrupt_artifact"
-    assert last_reason(world, "good") is FinishReason.LENGTH
 
 
 def test_a_device_that_is_lost_while_an_adapter_is_loaded_is_no_request_s_fault() -> None:

@@ -111,12 +111,6 @@ def test_what_fits_nowhere_waits_and_no_shorter_request_passes_it() -> None:
     assert waiting(placement) == ["short"]
 
 
-def test_those_who_wait_are_placed_in_the_order_of_their_arrival() -> None:
-    placement = cluster(1, rows=2)
-    fill(placement, "abcd")
-    assert places(end(placement, 0, "ab")) == [("c", 0), ("d", 0)]
-
-
 def test_cancelling_one_who_waits_lets_those_behind_it_go_on() -> None:
     placement = cluster(1, blocks=4)
     fill(placement, "a")
@@ -154,54 +148,6 @@ def test_a_request_that_ends_makes_room_before_anything_is_migrated() -> None:
     assert placement.record(0, {Attempt("b", 1): FIVE}, [Attempt("a", 1)]) == []
 
 
-def test_a_migrated_request_waits_before_all_that_arrived_later() -> None:
-    placement = cluster(1, blocks=4)
-    fill(placement, "abc")
-    placement.record(0, {Attempt("a", 1): FIVE, Attempt("b", 1): FIVE})
-    assert waiting(placement) == ["b", "c"]
-
-
-def test_late_tokens_of_an_earlier_attempt_are_ignored() -> None:
-    placement = cluster(2, blocks=4)
-    fill(placement, "ab")
-    placement.record(1, {Attempt("a", 1): FIVE, Attempt("b", 1): FIVE})
-    placement.record(1, {Attempt("b", 1): [5]}, [Attempt("b", 1)])
-    assert placement.remove_worker(0) == []
-    assert places(placement.add_worker(0)) == [("b", 0)]
-    assert placement.remove_worker(0) == []
-    assert placement.add_worker(0) == [Add(0, Attempt("b", 4), SHORT, FIVE)]
-
-
-def test_the_requests_of_a_dead_worker_go_on_elsewhere_in_their_order() -> None:
-    placement = cluster(2, rows=2)
-    fill(placement, "abcd")
-    placement.record(1, {Attempt("a", 1): [7], Attempt("b", 1): [9]})
-    assert placement.remove_worker(1) == []
-    assert waiting(placement) == ["a", "b"]
-    commands = placement.add_worker(5)
-    assert commands == [Add(5, Attempt("a", 2), SHORT, (7,)), Add(5, Attempt("b", 2), SHORT, (9,))]
-
-
-def test_what_a_removed_worker_still_reports_is_ignored() -> None:
-    placement = cluster(2)
-    fill(placement, "a")
-    placement.remove_worker(1)
-    assert placement.record(1, {Attempt("a", 1): [7]}) == []
-    assert placement.waiting == []
-    assert rows(placement) == [1]
-
-
-def test_a_report_from_before_a_worker_was_started_again_is_ignored() -> None:
-    placement = cluster(1)
-    fill(placement, "a")
-    placement.remove_worker(0)
-    placement.add_worker(0)
-    placement.record(0, {}, [Attempt("a", 1)])
-    placement.record(0, {Attempt("a", 1): [7]})
-    placement.remove_worker(0)
-    assert placement.add_worker(0) == [Add(0, Attempt("a", 3), SHORT, ())]
-
-
 def test_two_workers_or_requests_of_one_id_are_a_mistake() -> None:
     placement = cluster(1)
     fill(placement, "a")
@@ -231,32 +177,11 @@ def test_consolidation_moves_nothing_from_a_worker_that_it_cannot_empty() -> Non
     assert placement.consolidate() == []
 
 
-def test_consolidation_never_starts_an_idle_worker() -> None:
-    placement = cluster(3)
-    fill(placement, "a")
-    assert placement.consolidate() == []
-
-
 def test_another_worker_is_needed_when_none_is_lightly_loaded() -> None:
     placement = cluster(1)
     fill(placement, "ab")
     assert placement.scaling() == Scaling(add=0, release=())
     fill(placement, "c")
-    assert placement.scaling() == Scaling(add=1, release=())
-
-
-def test_a_worker_with_few_rows_and_many_blocks_is_not_lightly_loaded() -> None:
-    placement = cluster(1)
-    placement.add("long", range(5 * BLOCK), 4)
-    assert placement.scaling().add == 1
-
-
-def test_another_worker_is_needed_while_requests_wait() -> None:
-    placement = cluster(2, blocks=8)
-    fill(placement, "a")
-    placement.add("longer", range(7 * BLOCK), 4)
-    placement.add("longest", range(7 * BLOCK), 4)
-    assert waiting(placement) == ["longest"]
     assert placement.scaling() == Scaling(add=1, release=())
 
 

@@ -85,10 +85,6 @@ def test_a_shard_outside_the_folder_is_refused(folder: Path) -> None:
     assert refused(folder).code == "unsupported_checkpoint"
 
 
-def test_a_folder_that_is_not_there_is_not_found(tmp_path: Path) -> None:
-    assert refused(tmp_path / "nowhere").code == "checkpoint_not_found"
-
-
 def test_a_folder_without_configuration_is_not_found(folder: Path) -> None:
     (folder / "config.json").unlink()
     error = refused(folder)

@@ -103,13 +103,6 @@ def test_a_root_that_lacks_a_file_does_not_load(root: Root, tmp_path: Path, file
     assert caught.value.code == "corrupt_artifact"
 
 
-def test_a_root_that_lacks_its_tokenizer_does_not_load(root: Root, tmp_path: Path) -> None:
-    root.save(tmp_path)
-    (tmp_path / TOKENIZER_FILE).unlink()
-    with pytest.raises(HplmError, match=TOKENIZER_FILE):
-        Root.load(tmp_path)
-
-
 def test_the_lower_layers_are_only_read_when_asked_for(root: Root, tmp_path: Path) -> None:
     root.save(tmp_path)
     (tmp_path / LOWER_FILE).unlink()
