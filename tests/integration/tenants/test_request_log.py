@@ -74,8 +74,8 @@ def test_requests_beyond_the_rate_of_their_tenant_are_counted_by_the_hour(
 ) -> None:
     settings.HMI_REQUEST_LOG_RATE = 2
     buffer = UsageBuffer()
-    codes = ("", "rate_limited", "rate_limited", "internal", "")
-    for minutes, code in zip((1, 2, 3, 4, 70), codes, strict=True):
+    codes = ("", "rate_limited", "rate_limited", "not_found", "internal", "")
+    for minutes, code in zip((1, 2, 3, 4, 5, 70), codes, strict=True):
         buffer.add_request(
             entry(world.tenant, f"m{minutes}", error_code=code, at=NOON + timedelta(minutes=minutes))
         )
@@ -86,9 +86,9 @@ def test_requests_beyond_the_rate_of_their_tenant_are_counted_by_the_hour(
     buffer.flush()
     assert names(world.tenant) == ["next interval", "m2", "m1"]
     assert names(world.other) == ["theirs"]
-    assert omitted_requests(world.tenant) == (3, 1, 1)
+    assert omitted_requests(world.tenant) == (4, 2, 1)
     assert omitted_requests(world.tenant, since=NOON + timedelta(minutes=65)) == (1, 0, 0)
-    assert omitted_requests(world.tenant, until=NOON + timedelta(minutes=60)) == (2, 1, 1)
+    assert omitted_requests(world.tenant, until=NOON + timedelta(minutes=60)) == (3, 2, 1)
     assert omitted_requests(world.other) == (0, 0, 0)
 
 

@@ -15,6 +15,7 @@ from tenants.usage.models import UsageDay, UsageSum
 from tenants.usage.selectors import (
     SUMMED,
     UsageBy,
+    has_usage,
     most_requests,
     requests_today,
     usage_batches,
@@ -77,6 +78,15 @@ def test_stored_sums_equal_the_rows_after_flushes_and_an_anonymization(world: Wo
     tenant_anonymize(tenant=world.tenant)
     assert stored_sums() == sums_of_rows()
     assert set(UsageSum.objects.for_tenant(world.tenant).values_list("key_prefix", "requests")) == {("", 72)}
+
+
+def test_a_tenant_with_only_refused_requests_has_no_usage(world: World) -> None:
+    buffer = UsageBuffer()
+    buffer.add(world.tenant.pk, FIRST, "mood", UsageCount(refused=1))
+    buffer.add(world.other.pk, FIRST, "mood", UsageCount(requests=1))
+    buffer.flush()
+    assert not has_usage(world.tenant)
+    assert has_usage(world.other)
 
 
 def test_flushes_of_several_processes_at_once_lose_and_double_nothing(committed: World) -> None:
