@@ -30,7 +30,7 @@ def test_an_event_outlives_the_kill_of_the_worker_that_has_just_sent_it(
         tenant=world.tenant, url=receiver.url, kinds=["job.failed"], actor=world.owner
     )
     delivery = webhook_test(endpoint=endpoint, actor=world.owner)
-    child, ready = children.webhook_worker()
+    child, ready = children.short_worker()
     clock, clock_ready = children.beat()
     allowed = {"HMI_WEBHOOK_NETWORKS": "127.0.0.1/32", "HMI_WEBHOOK_HTTP": "true"}
     for each in (child, clock):
@@ -42,7 +42,7 @@ def test_an_event_outlives_the_kill_of_the_worker_that_has_just_sent_it(
         assert WebhookDelivery.unscoped.get().state == DeliveryState.WAITING
         receiver.first = lambda: None
         WebhookEndpoint.unscoped.update(lease_expires_at=None)  # as if a minute had gone by
-        again, again_ready = children.webhook_worker()
+        again, again_ready = children.short_worker()
         again.env = child.env
         with running(again, again_ready):
             wait_until(lambda: WebhookDelivery.unscoped.get().state == DeliveryState.DELIVERED)
@@ -59,7 +59,7 @@ def test_the_worker_sends_to_other_tenants_while_the_receivers_of_one_are_slow(
     world, released = make_world(), threading.Event()
     with receiving() as slow:
         slow.first = lambda: released.wait(60)
-        for _ in range(2 * children.WEBHOOK_CONCURRENCY):
+        for _ in range(2 * children.SHORT_CONCURRENCY):
             endpoint, _secret = webhook_create(
                 tenant=world.tenant, url=slow.url, kinds=["job.failed"], actor=world.owner
             )
@@ -68,7 +68,7 @@ def test_the_worker_sends_to_other_tenants_while_the_receivers_of_one_are_slow(
             tenant=world.other, url=receiver.url, kinds=["job.failed"], actor=world.stranger
         )
         waiting = webhook_test(endpoint=quick, actor=world.stranger)
-        child, ready = children.webhook_worker()
+        child, ready = children.short_worker()
         child.env = {
             **child.env,
             **service_env,
