@@ -249,7 +249,7 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
-CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_DEFAULT_QUEUE = "short"
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
@@ -258,40 +258,40 @@ CELERY_BEAT_SCHEDULE = {
     "recover-lost-work": {
         "task": "base.recover_lost_work",
         "schedule": 5.0,
-        "options": {"queue": "default", "expires": 5.0},
+        "options": {"queue": "short", "expires": 5.0},
     },
     "delete-expired": {
         "task": "base.delete_expired",
         "schedule": 3600.0,
-        "options": {"queue": "default", "expires": 3600.0},
+        "options": {"queue": "short", "expires": 3600.0},
     },
     # Retries, and deliveries whose message was lost.
     "send-webhooks": {
         "task": "webhooks.send",
         "schedule": 5.0,
-        "options": {"queue": "webhooks", "expires": 5.0},
+        "options": {"queue": "short", "expires": 5.0},
     },
     "watch-disks": {
         "task": "base.watch_disks",
         "schedule": 300.0,
-        "options": {"queue": "default", "expires": 300.0},
+        "options": {"queue": "short", "expires": 300.0},
     },
     # Expired prompts and answers stay in Valkey's file until it is rewritten.
     "rewrite-append-only-file": {
         "task": "inference.rewrite_append_only_file",
         "schedule": 60.0,
-        "options": {"queue": "default", "expires": 60.0},
+        "options": {"queue": "short", "expires": 60.0},
     },
     "watch-drift": {
         "task": "inference.watch_drift",
         "schedule": 300.0,
-        "options": {"queue": "default", "expires": 300.0},
+        "options": {"queue": "short", "expires": 300.0},
     },
     # Repairs a manifest whose writer was killed between the commit and the file.
     "publish-manifest": {
         "task": "workers.publish_manifest",
         "schedule": 60.0,
-        "options": {"queue": "default", "expires": 60.0},
+        "options": {"queue": "short", "expires": 60.0},
     },
 }
 

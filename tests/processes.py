@@ -140,9 +140,12 @@ def starting_workers(
 class CeleryWorker(Program):
     """`celery worker` on a queue, as the launcher starts it; in a process group of its own."""
 
-    def __init__(self, env: Mapping[str, str], folder: Path, queue: str = "training") -> None:
+    def __init__(
+        self, env: Mapping[str, str], folder: Path, queue: str = "training", concurrency: int = 1
+    ) -> None:
         ready_file = folder / f"ready-{time.monotonic_ns()}"
-        options = f"-A hmi_site worker --queues {queue} --concurrency 1 --without-gossip --without-mingle"
+        size = f"--queues {queue} --concurrency {concurrency}"
+        options = f"-A hmi_site worker {size} --without-gossip --without-mingle"
         super().__init__(
             *f"-m celery --quiet {options} --loglevel INFO --hostname {ready_file.name}@%h".split(),
             env={**os.environ, **env, "HMI_READY_FILE": str(ready_file), "OMP_NUM_THREADS": "1"},

@@ -21,9 +21,8 @@ from hmi_site.launcher.web_server import LISTENER_FD, Port
 from hmi_site.ready_file import READY_FILE
 
 TRAINING_NICENESS = 10
-DEFAULT_QUEUE_PROCESSES = 2
-WEBHOOK_CONCURRENCY = 8
-BATCH_CONCURRENCY = 2
+SHORT_CONCURRENCY = 10
+LONG_CONCURRENCY = 3
 WEB_DB_CONNECTIONS = 32
 WEB_STOP_S = 10
 MAX_CONNECTIONS = 4096
@@ -61,42 +60,22 @@ def training_worker() -> tuple[Child, Ready]:
     )
 
 
-def default_worker() -> tuple[Child, Ready]:
-    """The Celery worker of short tasks."""
-    processes = str(DEFAULT_QUEUE_PROCESSES)
+def short_worker() -> tuple[Child, Ready]:
+    """The Celery worker of short tasks. Its threads mostly wait for the database or the network."""
+    threads = ("--pool", "threads", "--concurrency", str(SHORT_CONCURRENCY))
     return _celery(
-        "task worker",
-        *("worker", "--queues", "default", "--concurrency", processes, "--hostname", "default@%h", *_QUIET),
+        "short worker",
+        *("worker", "--queues", "short", *threads, "--hostname", "short@%h", *_QUIET),
         OMP_NUM_THREADS="1",
     )
 
 
 def long_worker() -> tuple[Child, Ready]:
-    """The Celery worker of background jobs, such as checks of uploads: one at a time."""
+    """The Celery worker of background jobs, such as checks of uploads, and of batches."""
+    processes = str(LONG_CONCURRENCY)
     return _celery(
         "long worker",
-        *("worker", "--queues", "long", "--concurrency", "1", "--hostname", "long@%h", *_QUIET),
-        nice=TRAINING_NICENESS,
-        OMP_NUM_THREADS="1",
-    )
-
-
-def webhook_worker() -> tuple[Child, Ready]:
-    """The Celery worker that delivers webhooks. It uses threads, which mostly wait for the network."""
-    threads = ("--pool", "threads", "--concurrency", str(WEBHOOK_CONCURRENCY))
-    return _celery(
-        "webhook worker",
-        *("worker", "--queues", "webhooks", *threads, "--hostname", "webhooks@%h", *_QUIET),
-        OMP_NUM_THREADS="1",
-    )
-
-
-def batch_worker() -> tuple[Child, Ready]:
-    """The Celery worker that runs batches."""
-    processes = str(BATCH_CONCURRENCY)
-    return _celery(
-        "batch worker",
-        *("worker", "--queues", "batches", "--concurrency", processes, "--hostname", "batches@%h", *_QUIET),
+        *("worker", "--queues", "long", "--concurrency", processes, "--hostname", "long@%h", *_QUIET),
         nice=TRAINING_NICENESS,
         OMP_NUM_THREADS="1",
     )

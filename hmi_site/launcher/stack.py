@@ -142,10 +142,8 @@ class Stack:
         self._start_stage(
             Service(children.inference_worker, is_optional=True),
             Service(children.training_worker),
-            Service(children.default_worker),
+            Service(children.short_worker),
             Service(children.long_worker),
-            Service(children.webhook_worker),
-            Service(children.batch_worker),
             Service(children.beat),
         )
         self._print_worker_errors()

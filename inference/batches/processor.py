@@ -22,7 +22,7 @@ from inference.batches.jsonl import (
     read_lines,
 )
 from inference.batches.models import Batch
-from inference.batches.selectors import other_batches_waiting
+from inference.batches.selectors import other_work_waiting
 from inference.batches.services.lifecycle import batch_check_storage_quota, batch_save_progress
 from inference.queueing.replies import InferClient
 from tenants.base.child_process import is_stopping
@@ -105,8 +105,8 @@ class BatchProcessor:
                 self._save_progress(outputs)
 
     def _check_time_slice(self) -> None:
-        """Raise BatchPaused if the worker stops, or if the slice has ended and other batches wait."""
-        if is_stopping() or (time.monotonic() > self._until and other_batches_waiting(self._batch)):
+        """Raise BatchPaused if the worker stops, or if the slice has ended and other work waits."""
+        if is_stopping() or (time.monotonic() > self._until and other_work_waiting(self._batch)):
             raise BatchPaused(requeue=True)
 
     def _reserve_request(self) -> DailyLimit | None:

@@ -15,6 +15,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import TakeoutPart
 from tenants.datasets.models import File
 from tenants.datasets.storage import stored_open
+from versiontree.jobs.services.background import background_jobs_waiting
 from versiontree.transfer.takeout.tenant_parts import table_part
 
 TAKEOUT_COLUMNS: Final = (
@@ -84,9 +85,10 @@ def _failed_line(line: dict[str, Any]) -> FailedLine:
     return FailedLine(line.get("line"), line.get("custom_id") or line.get("id"), error.get("message", ""))
 
 
-def other_batches_waiting(batch: Batch) -> bool:
-    """Whether other batches, of any tenant, wait for a worker."""
-    return Batch.unscoped.filter(state=BatchState.WAITING).exclude(pk=batch.pk).exists()
+def other_work_waiting(batch: Batch) -> bool:
+    """Whether other batches or background jobs, of any tenant, wait for a worker."""
+    batches = Batch.unscoped.filter(state=BatchState.WAITING).exclude(pk=batch.pk)
+    return batches.exists() or background_jobs_waiting()
 
 
 def batches_of_file(file: File) -> QuerySet[Batch]:

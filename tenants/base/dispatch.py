@@ -13,11 +13,10 @@ log = logging.getLogger(__name__)
 
 TRAINING_QUEUE: Final = "training"
 LONG_QUEUE: Final = "long"
-"""Work of minutes, such as reading uploads, which must not delay the periodic tasks."""
-WEBHOOKS_QUEUE: Final = "webhooks"
-"""Receivers belong to others and may be slow."""
-BATCHES_QUEUE: Final = "batches"
-"""Batches yield to other requests, so they may take long."""
+"""Work of minutes or hours: background jobs and batches."""
+SHORT_QUEUE: Final = "short"
+"""Periodic tasks, and what mostly waits for the network: webhooks and e-mails."""
+LOWEST_PRIORITY: Final = 9
 # Short timeouts: a request may be waiting, and the broker may be down.
 BROKER_OPTIONS: Final = {"max_retries": 1, "socket_connect_timeout": 2.0, "socket_timeout": 2.0}
 

@@ -23,10 +23,8 @@ DEMO_SCALE: Final = "0.02"
 CHILDREN: Final = {
     "inference worker": "inference.worker",
     "training worker": "--queues training",
-    "task worker": "--queues default",
+    "short worker": "--queues short",
     "long worker": "--queues long",
-    "webhook worker": "--queues webhooks",
-    "batch worker": "--queues batches",
     "beat": "hmi_site beat",
     "web": "web_server",
     "PostgreSQL": "bin/postgres",

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from inference.batches.models import ACTIVE_BATCHES, RETENTION, Batch, BatchState
 from tenants.accounts.models import Tenant
-from tenants.base.dispatch import BATCHES_QUEUE, dispatch
+from tenants.base.dispatch import LONG_QUEUE, LOWEST_PRIORITY, dispatch
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File
 from tenants.usage.selectors import quota_of, storage_used_bytes
@@ -133,8 +133,8 @@ def batch_attach_file(batch: Batch, kind: str, file: File) -> None:
 
 
 def batch_dispatch(*, batch_id: UUID) -> None:
-    """Send a message for a Celery worker to run the batch."""
-    dispatch(RUN_BATCH_TASK, str(batch_id), queue=BATCHES_QUEUE)
+    """Send a message for a Celery worker to run the batch, behind background jobs."""
+    dispatch(RUN_BATCH_TASK, str(batch_id), queue=LONG_QUEUE, priority=LOWEST_PRIORITY)
 
 
 def batches_redispatch() -> None:

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor
-from tenants.base.dispatch import WEBHOOKS_QUEUE, dispatch
+from tenants.base.dispatch import SHORT_QUEUE, dispatch
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.webhooks.models import DeliveryState, EventKind, WebhookDelivery, WebhookEndpoint
 from tenants.webhooks.services.endpoints import webhook_audit, webhook_lock
@@ -139,4 +139,4 @@ def _new_id() -> str:
 
 
 def _dispatch_on_commit() -> None:
-    transaction.on_commit(partial(dispatch, SEND_WEBHOOKS_TASK, queue=WEBHOOKS_QUEUE))
+    transaction.on_commit(partial(dispatch, SEND_WEBHOOKS_TASK, queue=SHORT_QUEUE))

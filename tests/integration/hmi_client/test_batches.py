@@ -36,7 +36,7 @@ def test_a_batch_is_answered_whole_though_its_worker_is_killed(
     file.write_text("".join(f'{{"text": "the river {at}", "id": "{at}"}}\n' for at in range(LINES)))
     file.write_text(file.read_text() + "no text\n")
     inference.wait_until_ready()
-    workers = [CeleryWorker(service_env, tmp_path, queue="batches")]
+    workers = [CeleryWorker(service_env, tmp_path, queue="long")]
     try:
         begun = logged_in("batches", "run", "mood", file, "--no-wait", "--json")
         assert begun.code == 0, begun.err
@@ -46,7 +46,7 @@ def test_a_batch_is_answered_whole_though_its_worker_is_killed(
         reached = Batch.unscoped.get(pk=batch)
         assert (reached.state, 0 < reached.lines < LINES) == ("running", True)
         Batch.unscoped.filter(pk=batch).update(dispatched_at=timezone.now() - 2 * REDISPATCH_AFTER)
-        workers.append(CeleryWorker(service_env, tmp_path, queue="batches"))
+        workers.append(CeleryWorker(service_env, tmp_path, queue="long"))
         batches_redispatch()
         ended = logged_in("batches", "fetch", batch, "--out", out, "--errors", tmp_path / "errors", "--json")
         assert ended.code == 1, ended.err

@@ -38,10 +38,10 @@ def abandoned(
 
 @pytest.fixture
 def clock(abandoned: Job, service_env: dict[str, str], settings: Settings, tmp_path: Path) -> Iterator[None]:
-    """Beat and the worker of the queue `default`, nothing else."""
+    """Beat and the worker of the queue `short`, nothing else."""
     settings.HMI_LOG_ROOT = tmp_path
     with ExitStack() as both:
-        for child, ready in (children.default_worker(), children.beat()):
+        for child, ready in (children.short_worker(), children.beat()):
             child.env = {**child.env, **service_env}
             both.enter_context(running(child, ready))
         yield

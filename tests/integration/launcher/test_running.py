@@ -35,10 +35,8 @@ PASSWORD = "medlar and rowan"
 WORDS = {
     "inference worker": "inference.worker",
     "training worker": "training@",
-    "task worker": "default@",
+    "short worker": "short@",
     "long worker": "long@",
-    "webhook worker": "webhooks@",
-    "batch worker": "batches@",
     "beat": "celery.beat",
     "web": "web_server",
     "PostgreSQL": "postgres -D",

@@ -8,7 +8,7 @@ from django.conf import settings
 from hmi_site.celery import app
 from hmi_site.launcher import children
 from inference.batches.services.lifecycle import RUN_BATCH_TASK
-from tenants.base.dispatch import BATCHES_QUEUE, LONG_QUEUE, TRAINING_QUEUE, WEBHOOKS_QUEUE
+from tenants.base.dispatch import LONG_QUEUE, SHORT_QUEUE, TRAINING_QUEUE
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK
 from versiontree.jobs.services.transitions import RUN_BACKGROUND_JOB_TASK, RUN_JOB_TASK
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
@@ -20,10 +20,8 @@ def queues_consumed() -> set[str]:
     """The queues of the workers that the launcher starts."""
     workers = (
         children.training_worker(),
-        children.default_worker(),
+        children.short_worker(),
         children.long_worker(),
-        children.webhook_worker(),
-        children.batch_worker(),
     )
     commands = [list(child.command) for child, _ in workers]
     return {queue for command in commands for queue in command[command.index("--queues") + 1].split(",")}
@@ -49,8 +47,7 @@ def test_the_queues_of_everything_else_are_taken_too() -> None:
         settings.CELERY_TASK_DEFAULT_QUEUE,
         TRAINING_QUEUE,
         LONG_QUEUE,
-        WEBHOOKS_QUEUE,
-        BATCHES_QUEUE,
+        SHORT_QUEUE,
     }
     assert others <= queues_consumed()
 

@@ -56,7 +56,7 @@ WRONG_METRICS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("further_pretrain", {"after": {"unexplained": None}}, "is invalid"),
     ("build_plot", {"rows": "many"}, "is invalid"),
     ("build_plot", {"coverage": 0.5}, "is invalid"),
-    ("compact", {"coverage": {"trigram": "half"}}, "not numbers"),
+    ("compact", {"coverage": {"trigram": "half", "bigram": 0.5}}, "not numbers"),
     ("grow", {"levels": [1]}, "is invalid"),
     ("else", {}, "not those of jobs"),
 )

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from tenants.accounts.models import Membership, Tenant, User
 from tenants.accounts.selectors import has_verified_email
-from tenants.base.dispatch import WEBHOOKS_QUEUE, dispatch
+from tenants.base.dispatch import SHORT_QUEUE, dispatch
 from versiontree.jobs.hooks import job_owner
 from versiontree.jobs.models import Job, JobState
 
@@ -37,7 +37,7 @@ def notice_create(*, job_id: UUID | str, state: JobState) -> None:
     members = Membership.unscoped.filter(tenant=job.tenant_id, user=job.created_by_id)
     members.filter(user__notifies_of_jobs=True).update(unseen_jobs=F("unseen_jobs") + 1)
     if not settings.EMAIL_BACKEND.endswith(".console.EmailBackend"):
-        transaction.on_commit(partial(dispatch, SEND_NOTICE_TASK, str(job_id), queue=WEBHOOKS_QUEUE))
+        transaction.on_commit(partial(dispatch, SEND_NOTICE_TASK, str(job_id), queue=SHORT_QUEUE))
 
 
 def notice_send(*, job_id: UUID) -> bool:

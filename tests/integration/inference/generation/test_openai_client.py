@@ -23,7 +23,7 @@ pytestmark = [
 @pytest.fixture
 def jobs(served: Served, redis_url: str, tmp_path: Path) -> Iterator[CeleryWorker]:
     """What makes models, answers batches and reads files."""
-    worker = CeleryWorker(environment_of_services(redis_url), tmp_path, queue="training,batches,long")
+    worker = CeleryWorker(environment_of_services(redis_url), tmp_path, queue="training,long")
     yield worker
     worker.end()
 

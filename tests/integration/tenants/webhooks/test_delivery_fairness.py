@@ -30,8 +30,8 @@ from tests.integration.tenants.webhooks.receiver import Receiver, held_by, recei
 from tests.integration.world import World, make_world
 from tests.processes import wait_until
 
-THREADS = 8
-"""As many as the worker has (`hmi_site.launcher.children.WEBHOOK_CONCURRENCY`)."""
+THREADS = 10
+"""As many as the worker has (`hmi_site.launcher.children.SHORT_CONCURRENCY`)."""
 TAKEN = WebhookResponse(204, "", "", 1)
 API = "/api/v1/tenants/acme/webhooks"
 

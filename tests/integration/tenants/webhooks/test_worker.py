@@ -28,7 +28,7 @@ def test_an_event_survives_the_kill_of_the_worker_that_has_just_sent_it(
         tenant=world.tenant, url=receiver.url, kinds=["job.failed"], actor=world.owner
     )
     delivery = webhook_test(endpoint=endpoint, actor=world.owner)
-    child, ready = children.webhook_worker()
+    child, ready = children.short_worker()
     clock, clock_ready = children.beat()
     allowed = {"HMI_WEBHOOK_NETWORKS": "127.0.0.1/32", "HMI_WEBHOOK_HTTP": "true"}
     for each in (child, clock):
@@ -40,7 +40,7 @@ def test_an_event_survives_the_kill_of_the_worker_that_has_just_sent_it(
         assert WebhookDelivery.unscoped.get().state == DeliveryState.WAITING
         receiver.first = lambda: None
         WebhookEndpoint.unscoped.update(lease_expires_at=None)  # as if a minute had gone by
-        again, again_ready = children.webhook_worker()
+        again, again_ready = children.short_worker()
         again.env = child.env
         with running(again, again_ready):
             wait_until(lambda: WebhookDelivery.unscoped.get().state == DeliveryState.DELIVERED)

@@ -1,15 +1,22 @@
-"""What the Celery worker of the queue of uploads does."""
+"""What the Celery worker of the queue `long` does."""
 
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from django.conf import settings as django_settings
+from django.db import connection
 from pytest_django import Settings
 from redis import Redis
 
+from hmi_site.launcher.children import LONG_CONCURRENCY
+from inference.batches.models import Batch
+from inference.batches.services.batches import batch_create
 from tenants.datasets.models import UploadCheck
 from tenants.datasets.services.checks import check_create
+from tenants.datasets.services.files import file_create
 from tenants.datasets.services.uploads import upload_receive
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, corpus_file, world_build
@@ -28,19 +35,54 @@ def world(
 
 
 @pytest.fixture
-def worker(world: World, service_env: dict[str, str], tmp_path: Path) -> Iterator[CeleryWorker]:
-    """The worker."""
+def start_worker(
+    world: World, service_env: dict[str, str], tmp_path: Path
+) -> Iterator[Callable[[], CeleryWorker]]:
+    """Starts the worker."""
     folders = {name: str(getattr(django_settings, name)) for name in ("HMI_ARTIFACT_ROOT", "HMI_UPLOAD_ROOT")}
-    running = CeleryWorker({**service_env, **folders}, tmp_path, queue="long")
-    yield running
-    running.end()
+    env = {**service_env, **folders}
+    with ExitStack() as running:
+
+        def start() -> CeleryWorker:
+            worker = CeleryWorker(env, tmp_path, queue="long", concurrency=LONG_CONCURRENCY)
+            running.callback(worker.end)
+            return worker
+
+        yield start
 
 
 def test_the_worker_stores_large_uploads_and_measures_what_tables_hold_of_them(
-    world: World, worker: CeleryWorker, settings: Settings
+    world: World, start_worker: Callable[[], CeleryWorker], settings: Settings
 ) -> None:
+    worker = start_worker()
     a_large_upload_is_checked_and_stored(world, worker, settings)
     what_tables_hold_of_an_upload_is_measured(world, worker)
+
+
+def test_upload_is_checked_while_batches_of_hours_run(
+    world: World, start_worker: Callable[[], CeleryWorker], settings: Settings
+) -> None:
+    lines = io.BytesIO(b"a text")
+    file = file_create(tenant=world.tenant, purpose="batch", filename="b", stream=lines, actor=world.owner)
+    for _ in range(LONG_CONCURRENCY - 1):
+        batch_create(tenant=world.tenant, file=file, model="triage:1", actor=world.owner)
+    with batches_locked():
+        a_large_upload_is_checked_and_stored(world, start_worker(), settings)
+        assert not Batch.unscoped.exclude(state="waiting").exists()
+
+
+@contextmanager
+def batches_locked() -> Iterator[None]:
+    """Lock the rows of all batches, so that the processes that begin them wait."""
+    other = connection.copy()
+    try:
+        other.set_autocommit(False)
+        with other.cursor() as cursor:
+            cursor.execute("SELECT id FROM batches_batch FOR UPDATE")
+            assert cursor.fetchall()
+        yield
+    finally:
+        other.close()
 
 
 def a_large_upload_is_checked_and_stored(world: World, worker: CeleryWorker, settings: Settings) -> None:
