@@ -29,7 +29,7 @@ from inference.engine.in_flight import (
 )
 from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool, SlotMismatchError
-from inference.engine.pipeline import LayerFeed, Pipeline, Stage
+from inference.engine.pipeline import BatchTask, LayerFeed, Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.retrieval import LowerLayersSource, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
@@ -84,7 +84,7 @@ class Executor:
         """Compute rows, at least one, all of this root; one outcome per row, in order.
 
         A row whose model cannot be loaded, or whose numbers are not finite, fails alone. A batch that fails
-        as a whole is cut in two until what is to blame stands alone.
+        as a whole is cut in two until the row that fails is alone.
         """
         return self.finish(self.begin(rows))
 
@@ -117,8 +117,8 @@ class Executor:
         return InFlightBatch(number, own, looked_up, fetched, computing, given_up)
 
     def finish(self, batch: InFlightBatch) -> list[Outcome]:
-        """What came of a batch that was begun; as `step`. Raises GivenUpError, with everything given back,
-        where nobody waited for it any more when its turn came; and DeviceLostError."""
+        """The outcomes of a batch that was begun; as `step`. Raises GivenUpError, with all leases released,
+        if no request waited for it any more when it was to be computed; and DeviceLostError."""
         done = self._guarded(batch)
         if done is None:
             self.abandon(batch)
@@ -129,9 +129,8 @@ class Executor:
         return done
 
     def abandon(self, batch: InFlightBatch) -> None:
-        """Let go of a batch that was begun and that nobody waits for any more: what of it has not begun never
-        does, and what is under way is let go of when it is done, which is not waited for unless it is its
-        turn."""
+        """Give up a batch that was begun: tasks that have not begun are cancelled, and its leases are
+        released when the others have ended. Waits only if the batch is being computed."""
         batch.given_up.set()
         batch.computing.cancel()
         batch.lookup.cancel()
@@ -155,8 +154,8 @@ class Executor:
             self._adapter_loader.release(batch.adapters.result().value.leases)
 
     def _guarded(self, batch: InFlightBatch, *, again: bool = False) -> list[Outcome] | None:
-        """What came of the batch, None where it was given up. What fails fails alone: rows without a model at
-        once, others by halving. Where the device has no memory left, the batch is tried ``again`` first."""
+        """The outcomes of the batch, None if it was given up. Rows fail alone: those without a model at once,
+        others by halving. If the device has no memory left, the batch is tried ``again`` first."""
         try:
             result = batch.computing.result().value
             return None if batch.given_up.is_set() else self._outcomes(batch, result)
@@ -191,14 +190,14 @@ class Executor:
         if not rows:
             return []
         number = self._pipeline.number()
-        looked_up = Stage(retrieval(rows, self._lower_layers), None)
-        fetched = Stage(lambda: self._adapter_loader.fetch(number, rows), None, Adapters.bring_layers)
-        computing = Stage(lambda: self._run(number, rows, looked_up, fetched, BatchCallbacks()), None)
+        looked_up = BatchTask(retrieval(rows, self._lower_layers), None)
+        fetched = BatchTask(lambda: self._adapter_loader.fetch(number, rows), None, Adapters.bring_layers)
+        computing = BatchTask(lambda: self._run(number, rows, looked_up, fetched, BatchCallbacks()), None)
         batch = InFlightBatch(number, rows, looked_up, fetched, computing, Event())
         return self._guarded(batch, again=again) or []
 
     def _blame(self, rows: list[Row], error: Exception) -> list[Outcome]:
-        """Half a batch at a time, until the row that fails stands alone. Raises DeviceLostError where none
+        """Half a batch at a time, until the row that fails is alone. Raises DeviceLostError where none
         could be computed any more."""
         raise_if_device_lost(error)
         if len(rows) > 1:
@@ -214,8 +213,8 @@ class Executor:
         self,
         number: int,
         rows: list[Row],
-        looked_up: Stage[LookupResult],
-        fetched: Stage[Adapters],
+        looked_up: BatchTask[LookupResult],
+        fetched: BatchTask[Adapters],
         callbacks: BatchCallbacks,
         share: float = 1.0,
     ) -> BatchResult | None:

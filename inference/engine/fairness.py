@@ -35,13 +35,13 @@ class FairShares:
 
     A tenant that comes back is lifted to the least start among the others: the counter before the last row
     that is being computed, or the counter of a tenant that only waits. Idleness earns nothing, and what a
-    tenant took while nobody else wanted it costs nothing. A newcomer stands before whoever has a row that is
-    being computed and wants another. Tenants without rows are forgotten once their counter would be lifted
+    tenant took while nobody else wanted it costs nothing. A newcomer is due before a tenant that has a row in
+    service and wants another. Tenants without rows are forgotten once their counter would be lifted
     anyway. Not thread-safe.
     """
 
     def __init__(self, weight: Callable[[str], float] = lambda _: 1.0) -> None:
-        """``weight`` is asked whenever a tenant is charged: what it says may change."""
+        """``weight`` is called whenever a tenant is charged, so weights may change."""
         self._weight = weight
         self._accounts: dict[str, _Account] = {}
         self._active = 0
@@ -52,15 +52,15 @@ class FairShares:
         self._alone_for = ALONE_AFTER
 
     def __len__(self) -> int:
-        """Tenants that are remembered."""
+        """The number of tenants that have an account."""
         return len(self._accounts)
 
     def weight(self, tenant: str) -> float:
-        """What the tenant's share is in proportion to."""
+        """The tenant's weight: its share is in proportion to it."""
         return self._weight(tenant)
 
     def counter(self, tenant: str) -> float:
-        """Where the tenant stands, or would stand if it came now."""
+        """The tenant's virtual time, or that at which it would enter now."""
         account = self._accounts.get(tenant)
         return self._floor if account is None else account.counter
 
@@ -91,8 +91,8 @@ class FairShares:
         tokens: Callable[[Item], int],
         ahead_tokens: int,
     ) -> Iterator[Item]:
-        """What waits in the tenants' queues, none of them empty, in the order in which it is due: each item
-        stands where its tenant's counter will be once those before it are charged.
+        """The items of the tenants' queues, none of them empty, in the order in which they are due: by the
+        counter (virtual time) of their tenant once the items before them are charged.
 
         Leaves out what would bring a tenant ahead of the one due first, and that by more than
         ``ahead_tokens``: such rows would only delay the others in their batch; and the engine must not be

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.engine.adapters import Adapters
-from inference.engine.pipeline import Stage
+from inference.engine.pipeline import BatchTask
 from inference.engine.rows import Row, StageSeconds
 from inference.hplm.lower_states import LowerLayersOutput
 from inference.hplm.plot_lookup import LookupResult
@@ -47,31 +47,31 @@ class BatchResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InFlightBatch:
-    """A batch that was begun: its rows, and the stages that may be under way already. ``computing`` comes to
-    nothing where nobody waits for the batch any more, or where not all of its models can be had."""
+    """A batch that was begun: its rows, and its tasks, which may be running. The value of ``computing`` is
+    None if no request waits for the batch any more, or if one of its models cannot be loaded."""
 
     number: int
     rows: list[Row]
-    lookup: Stage[LookupResult]
-    adapters: Stage[Adapters]
-    computing: Stage[BatchResult | None]
+    lookup: BatchTask[LookupResult]
+    adapters: BatchTask[Adapters]
+    computing: BatchTask[BatchResult | None]
     given_up: Event
 
     def forget(self) -> None:
-        """Drop what its stages gave."""
-        for stage in (self.lookup, self.adapters, self.computing):
-            stage.forget()
+        """Release the results of its tasks."""
+        for task in (self.lookup, self.adapters, self.computing):
+            task.forget()
 
     def when_done(self, call: Callable[[int], object]) -> None:
-        """Call it with the batch's number when it is computed, from the thread that computed it."""
+        """Call ``call`` with the batch's number when it is computed, in the thread that computed it."""
         self.computing.when_done(lambda: call(self.number))
 
 
 @dataclass(frozen=True, slots=True)
 class BatchCallbacks:
-    """Who follows a batch. ``wanted`` is asked when its turn comes: whether anybody still waits for it.
+    """Callbacks of a batch. ``wanted`` is called before it is computed: whether a request still waits for it.
     ``prefetch`` is called with its number, once, between two of its layers, when it is time to begin the next
-    batch: as late as leaves time for what is done ahead of that one's turn. The thread that computes calls
+    batch: as late as leaves time for the lookups and adapters of that one. The thread that computes calls
     both; neither may raise."""
 
     wanted: Callable[[], bool] = field(default=lambda: True)

@@ -1,4 +1,4 @@
-"""What of a batch is done ahead of its turn, and by whom (paper sections 6.1 and 6.2, figure 10)."""
+"""The pipeline of batches: lookups, adapters, computing in threads (paper sections 6.1, 6.2, figure 10)."""
 
 import time
 from collections.abc import Callable
@@ -22,16 +22,18 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Timed(Generic[Result]):
-    """What a stage gave, and how many seconds it was at work."""
+    """The result of a task, and the seconds that it ran."""
 
     value: Result
     seconds: float
 
 
-class Stage(Generic[Result]):
-    """A piece of work for one batch: under way where ``submit`` has it done, or still to be done by whoever
-    asks for it first. ``then`` goes on with what it gave, once that can be had and before the thread does
-    anything else."""
+class BatchTask(Generic[Result]):
+    """A task of one batch. With ``submit`` a thread runs it; without, the first call of ``result`` does.
+
+    ``then`` is called with the value in the same thread, after ``result`` can return it. Any thread may use a
+    task with ``submit``; one without must not be used by two threads at once.
+    """
 
     def __init__(
         self,
@@ -40,35 +42,35 @@ class Stage(Generic[Result]):
         then: Callable[[Result], None] = lambda _: None,
     ) -> None:
         self.seconds = 0.0
-        """That it was at work, whatever came of it."""
+        """The seconds that it ran, also if it failed."""
         self._work, self._then = work, then
         self._given: Future[Timed[Result]] = Future()
         self._job = None if submit is None else submit(self._do)
 
     def result(self) -> Timed[Result]:
-        """What it gave; raises what it raised."""
+        """Its value and time, once it has run; raises what it raised."""
         if self._job is None and not self._given.done():
             self._do()
         return self._given.result()
 
     def when_done(self, call: Callable[[], object]) -> None:
-        """Call it once there is a result, whatever it is, from the thread that has it."""
+        """Call ``call`` when the task has ended or failed, in the thread that ran it."""
         self._given.add_done_callback(lambda _: call())
 
     def wait_if_begun(self) -> None:
-        """Wait until it is done or known that it never will be, unless nobody has asked for it."""
+        """Wait until a submitted task has ended or is cancelled; return at once for any other."""
         if self._job is not None:
             wait([self._given])
 
     def forget(self) -> None:
-        """Drop its work, and what that gave or raised, if it is done; then it can be asked for no more."""
+        """Release the work and the result of a task that has ended. ``result`` then raises CancelledError."""
         if self._given.done():
             self._work, self._then = _nothing, lambda _: None  # they hold the layers that the batch needed
             self._given = Future()
             self._given.cancel()
 
     def cancel(self) -> None:
-        """Do not begin it, unless it was begun."""
+        """Cancel a submitted task that has not begun."""
         if self._job is not None and self._job.cancel():
             self._given.cancel()
 
@@ -76,7 +78,7 @@ class Stage(Generic[Result]):
         started = time.perf_counter()
         try:
             value = self._work()
-        except BaseException as error:  # noqa: BLE001 - whoever asks for the result must hear of it
+        except BaseException as error:  # noqa: BLE001 - `result` raises it
             self.seconds = time.perf_counter() - started
             self._given.set_exception(error)
             return
@@ -90,8 +92,8 @@ def _nothing() -> Any:
 
 
 class Pipeline:
-    """The threads that work ahead, one a stage, and the trace of all stages. Shared by the executors of
-    a worker; `close` it."""
+    """The threads that prefetch for batches, one a stage, those that compute, and the trace of all stages.
+    Shared by the executors of a worker; `close` it."""
 
     def __init__(self, pipelining: Pipelining | None = None, trace: Trace | None = None) -> None:
         self.pipelining = pipelining or Pipelining()
@@ -107,7 +109,7 @@ class Pipeline:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing of what was to be done ``afterwards`` is left to do."""
+        """Whether all work given to ``afterwards`` is done."""
         return self._last_afterwards is None or self._last_afterwards.done()
 
     def number(self) -> int:
@@ -115,21 +117,20 @@ class Pipeline:
         self._batches += 1
         return self._batches
 
-    def retrieve(self, batch: int, work: Callable[[], Result]) -> Stage[Result]:
-        """Look up, ahead where that is wanted."""
-        return Stage(self._traced("retrieval", batch, "retrieve", work), _submit(self._retrieval))
+    def retrieve(self, batch: int, work: Callable[[], Result]) -> BatchTask[Result]:
+        """A task that looks up fragments, in a thread if retrieval is pipelined."""
+        return BatchTask(self._traced("retrieval", batch, "retrieve", work), _submit(self._retrieval))
 
     def acquire(
         self, batch: int, work: Callable[[], Result], then: Callable[[Result], None] = lambda _: None
-    ) -> Stage[Result]:
-        """Find the adapters, ahead where that is wanted, and ``then`` bring their layers: before those of the
-        next batch are looked for, which would make this one wait."""
-        return Stage(self._traced("adapters", batch, "acquire", work), _submit(self._adapters), then)
+    ) -> BatchTask[Result]:
+        """A task that finds the adapters, in a thread if they are swapped ahead, and ``then`` loads their
+        layers: before those of the next batch are found, which would delay this one."""
+        return BatchTask(self._traced("adapters", batch, "acquire", work), _submit(self._adapters), then)
 
-    def compute(self, work: Callable[[], Result], *, alone: bool = False) -> Stage[Result]:
-        """Compute: in a thread of its own where there is one, else by whoever asks for it. ``alone``: with
-        all cores."""
-        return Stage(work, None if self._threads is None else partial(self._threads.submit, alone=alone))
+    def compute(self, work: Callable[[], Result], *, alone: bool = False) -> BatchTask[Result]:
+        """A task that computes, in a thread if batches compute in parallel. ``alone``: with all cores."""
+        return BatchTask(work, None if self._threads is None else partial(self._threads.submit, alone=alone))
 
     def feed(
         self,
@@ -139,8 +140,8 @@ class Pipeline:
         device: torch.device,
         heads: Callable[[], list[Head]] = list,
     ) -> "LayerFeed":
-        """The adapters layer by layer: all there, or, where they are to come while others compute, to be
-        brought by whoever asked for it."""
+        """The adapters layer by layer: all loaded, or, if swapping is fine-grained, for the caller to load
+        while other batches compute."""
         fine = self.pipelining.swapping is Swapping.FINE
         feed = LayerFeed(
             pets,
@@ -155,14 +156,14 @@ class Pipeline:
         return feed
 
     def afterwards(self, work: Callable[[], None]) -> None:
-        """Do it once all that was acquired ahead by now is there, and wait for nothing."""
+        """Run ``work`` after all adapters that are being acquired. Does not wait."""
         if self._adapters is None:
             work()
         else:
             self._last_afterwards = self._adapters.submit(work)
 
     def close(self) -> None:
-        """End the threads, after what they have begun. What computes may still wait for the others."""
+        """End the threads when they have finished the tasks they began."""
         if self._threads is not None:
             self._threads.close()
         for pool in (self._retrieval, self._adapters):
@@ -185,14 +186,14 @@ def _submit(pool: ThreadPoolExecutor | None) -> Callable[[Callable[[], None]], "
 
 @cache
 def _copy_stream(device: torch.device) -> Any:
-    """One for all batches of a device: whoever waits for a copy has waited for all that were made before it,
-    as those of PETs that are there already."""
+    """The copy stream of a device, one for all batches: waiting for a copy is waiting for all earlier ones,
+    such as those of PETs that are resident."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 class LayerFeed:
-    """The PETs of a batch whose layers arrive while others compute. A layer that is asked for before it is
-    there is waited for; what went wrong with it is raised to whoever asks."""
+    """The PETs of a batch whose layers arrive while others compute. One thread calls ``bring``; the one that
+    computes calls ``layer`` and ``heads``, which wait for a layer and raise what went wrong with it."""
 
     def __init__(
         self,
@@ -214,19 +215,19 @@ class LayerFeed:
         self._stream = _copy_stream(device) if device.type == "cuda" else None
 
     def bring(self) -> None:
-        """Bring the adapters of all layers, one after the other, unless they are there."""
+        """Load the adapters of all layers, one after the other, unless they are loaded."""
         for index, arrival in enumerate(self._arrivals):
             if not arrival.done():
                 with self._span(index):
                     self._bring(index, arrival)
 
     def layer(self, index: int) -> SegmentLayer:
-        """The adapters of one layer, once they are there."""
+        """The adapters of one layer; waits until they are loaded."""
         self._use(index, lambda: self._pets.load(index))
         return self._pets.layer(index)
 
     def heads(self) -> list[Head]:
-        """The head of each row, once they are there."""
+        """The head of each row; waits until they are loaded."""
         self._use(-1, lambda: [tensor for head in self._heads for tensor in head.tensors().values()])
         return self._heads
 
@@ -243,7 +244,7 @@ class LayerFeed:
         started = time.perf_counter()
         try:
             copied = self._load(index)
-        except Exception as error:  # noqa: BLE001 - whoever waits for the layer must hear of it
+        except Exception as error:  # noqa: BLE001 - `layer` raises it
             arrival.set_exception(error)
             return
         if self._late:

@@ -29,9 +29,9 @@ class Row:
     """One text, or pair of texts. ``key`` is the caller's own; ids [T] int64 with the boundary tokens, and
     their types [T] int64; ``chain`` names the PLOT chain that the model was trained on; ``level`` says how
     its lower layers are had; ``dispatcher`` decides whether an answer from the tables goes on to the level
-    FULL, by ``text_hash`` where chance does (None: it never does); ``explain``: it is to be told what each
-    token was given; ``embed``: what is asked for is the mean of its final states; ``outputs_at`` [W] int64:
-    the tokens whose outputs are asked for, of a task with outputs for each (None: all). ``work``: the tokens
+    FULL, by ``text_hash`` where chance does (None: it never does); ``explain``: report the table
+    level of each token; ``embed``: return the mean of its final states; ``outputs_at`` [W] int64: the tokens
+    whose outputs are returned, of a task with outputs for each (None: all). ``work``: the tokens
     that would take as long at the level TABLE. ``words`` [T] int64: the number of each token's word, -1 of
     special tokens, where the dispatcher prunes what goes on; ``kept`` [T] bool: of a pruned text, the tokens
     that the upper layers compute (None: all)."""

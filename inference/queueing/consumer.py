@@ -11,7 +11,7 @@ from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from inference.queueing import keys, scripts
-from inference.queueing.log_fields import whose
+from inference.queueing.log_fields import identity_fields
 from inference.queueing.messages import InferReply, InferRequest, MessageError
 from inference.queueing.scripts import run
 from inference.queueing.token_stream import Continuation, append_all
@@ -264,7 +264,8 @@ class RequestConsumer:
             self._refuse(address, error)
             return []
         if deliveries > MAX_DELIVERIES:
-            log.error("request %s was delivered %d times", request.id, deliveries - 1, extra=whose(request))
+            said = identity_fields(request)
+            log.error("request %s was delivered %d times", request.id, deliveries - 1, extra=said)
             reply = InferReply.failure(request.id, request.model, "inference_failed", STOPPED_WORKERS)
             self._send(address, request.tenant, request.reply_to, reply)
             self._redis.srem(keys.SUSPECTS, keys.suspect(*address))

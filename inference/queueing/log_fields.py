@@ -1,12 +1,12 @@
-"""What the log of either side says of a request: facts and figures, never a text."""
+"""Fields of log lines about a request, on both sides of the queue: facts and figures, never a text."""
 
 from typing import Any
 
 from inference.queueing.messages import InferReply, InferRequest, ModelRef
 
 
-def whose(request: InferRequest) -> dict[str, Any]:
-    """What every line about a request says."""
+def identity_fields(request: InferRequest) -> dict[str, Any]:
+    """The id and the tenant of a request, for every line about it."""
     return {"request_id": request.call, "tenant": request.tenant}
 
 

@@ -2,7 +2,7 @@
 
 import logging
 
-from inference.queueing.log_fields import reply_fields, request_fields, whose
+from inference.queueing.log_fields import identity_fields, reply_fields, request_fields
 from inference.queueing.messages import InferReply, InferRequest
 
 log = logging.getLogger(__name__)
@@ -15,7 +15,7 @@ def log_answer(request: InferRequest, reply: InferReply) -> None:
     if not log.isEnabledFor(level):
         return
     fields = {
-        **whose(request),
+        **identity_fields(request),
         **request_fields(request.model, inputs=len(request.sequences), tokens=request.tokens),
         "code": reply.error.code if reply.error else "ok",
         **reply_fields(reply),

@@ -1,4 +1,4 @@
-"""Rows that wait for a step."""
+"""Rows that wait for a batch."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ class Waiting:
 
     @property
     def tenant(self) -> str:
-        """Who pays for it."""
+        """The tenant that is charged for the row."""
         return self.row.model.tenant
 
 
@@ -63,8 +63,8 @@ class ScheduledBatch:
         self._in_flight = self.executor.begin(rows, callbacks, alone=alone)
 
     def finish(self) -> list[Outcome]:
-        """What came of its rows. A fault in the engine itself fails the batch, not the worker. Raises
-        GivenUpError where nobody waited for it any more, and DeviceLostError."""
+        """The outcomes of its rows. A fault in the engine itself fails the batch, not the worker. Raises
+        GivenUpError if no request waited for it any more, and DeviceLostError."""
         try:
             return self.executor.finish(self.in_flight)
         except (GivenUpError, DeviceLostError):
@@ -76,8 +76,8 @@ class ScheduledBatch:
 
 
 class Backlog:
-    """A queue of rows for each tenant, in order of arrival; ``shares`` says whose turn it is. Whatever is
-    taken must be settled."""
+    """A queue of rows for each tenant, in order of arrival. ``shares`` orders the tenants by virtual time.
+    Each batch that is taken must be settled. Owned by the thread of the loop."""
 
     def __init__(self, shares: FairShares) -> None:
         self.shares = shares

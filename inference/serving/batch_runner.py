@@ -126,7 +126,7 @@ class BatchRunner:
 
     @property
     def others_wait(self) -> bool:
-        """Whether there is more to do than the background's."""
+        """Whether requests wait that are not of the background."""
         return bool(self._backlog) or self._in_flight.waits(self._backlog)
 
     def schedule(self) -> None:
@@ -199,7 +199,7 @@ class BatchRunner:
         return any(not (ticket.answered or ticket.expired(now)) for ticket in tickets)
 
     def _finish(self, batch: ScheduledBatch) -> None:
-        """What came of a batch: charge its tenants, and answer the requests that are done with it."""
+        """Charge the tenants of a computed batch, and answer the requests that are done with it."""
         tickets = {ticket for ticket in batch.tickets if not ticket.answered}
         try:
             outcomes = batch.finish()
@@ -221,7 +221,7 @@ class BatchRunner:
         batch.backlog.drop_done()
 
     def _note(self, batch: ScheduledBatch, outcomes: list[Outcome]) -> None:
-        """What came of the rows, for their requests and for those who watch."""
+        """Give the outcomes of the rows to their requests, and note them for the status and metrics."""
         self.failed = ""
         for waiting, outcome in zip(batch.waiting, outcomes, strict=True):
             further = waiting.ticket.settle(outcome)

@@ -190,7 +190,7 @@ class Catalogue:
 
     def warm_up(self) -> None:
         """Have the first revision loaded as far as there is time and room, and compute one text along every
-        chain, so that no first request waits for that. What fails is logged, for a request to be told.
+        chain, so that no first request waits for that. Errors are logged; a request for the model gets them.
         The time counts from when loading began; only what is being computed then is finished later."""
         until = self._warm_by or 0.0
         if not self._bringing.is_done_within(max(0.0, until - time.monotonic())):

@@ -36,7 +36,7 @@ Resize = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class _Cache:
-    """The most that a cache may take, and what tells it its budget. Both in bytes."""
+    """The most bytes that a cache may take, and the function that sets its budget in bytes."""
 
     most: int
     resize: Resize

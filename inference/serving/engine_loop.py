@@ -11,7 +11,7 @@ from inference.engine.batcher import BatchLimits
 from inference.engine.fairness import FairShares
 from inference.engine.pet_pool import IntegrityError
 from inference.queueing.consumer import Entry, RequestConsumer
-from inference.queueing.log_fields import whose
+from inference.queueing.log_fields import identity_fields
 from inference.serving.backlog import Backlog, ScheduledBatch
 from inference.serving.batch_runner import BatchRunner
 from inference.serving.catalogue import Catalogue
@@ -151,8 +151,8 @@ class EngineLoop:
     def _claim(self, backlog: Backlog) -> None:
         """Serve one request for this backlog that another worker left behind, alone: if it killed that
         worker, it must not take others with it. The background's turn comes only when no other row waits.
-        Where there was one, the next turn looks for more; else what is late for roots that nobody may serve
-        any more gets its answer."""
+        If there was one, the next iteration looks for more; else late requests for roots that no worker
+        serves any more get their answer."""
         if self._clock.monotonic() < self._next_claim[backlog] or not self._alone.acquire(blocking=False):
             return
         try:
@@ -168,7 +168,7 @@ class EngineLoop:
             for late in () if background else self._consumer.overdue_elsewhere(self._clock.time()):
                 self._outbox.answer(late, expiry(late))
         for entry in entries:
-            request, own = entry.request, whose(entry.request)
+            request, own = entry.request, identity_fields(entry.request)
             log.warning("request %s is delivered for the %d. time", request.id, entry.deliveries, extra=own)
             self._serve_alone(entry)
 

@@ -15,7 +15,7 @@ from inference.errors import HplmError
 from inference.generation.engine import GenerationEngine
 from inference.generation.requests import FinishReason, GenerationRequest, TokenEvent
 from inference.queueing.consumer import Entry, RequestConsumer
-from inference.queueing.log_fields import whose
+from inference.queueing.log_fields import identity_fields
 from inference.queueing.messages import CompletionEnd, GeneratedToken, InferReply, TimingsMs
 from inference.queueing.token_stream import Continuation, tokens_sent
 from inference.serving.answer_log import log_answer
@@ -170,7 +170,7 @@ class GenerationLoop:
         if not entries:
             self._next_claim[background] = self._clock.monotonic() + self._timing.claim_every_s
         for entry in entries:
-            own = whose(entry.request)
+            own = identity_fields(entry.request)
             log.warning(
                 "request %s is delivered for the %d. time", entry.request.id, entry.deliveries, extra=own
             )
@@ -345,7 +345,7 @@ class GenerationLoop:
         """Take note of what became of a completion's news; the error that is worth another try."""
         request = completion.entry.request
         if isinstance(said, ResponseError) and str(said).startswith("GAP"):
-            log.error("tokens of a completion were lost: %s", said, extra=whose(request))
+            log.error("tokens of a completion were lost: %s", said, extra=identity_fields(request))
             message = "tokens that were generated are lost: the queue has dropped them"
             self._forget(completion)
             self._refuse(

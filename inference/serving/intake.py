@@ -10,7 +10,7 @@ from inference.engine.rows import ModelIdentity, Row, work_of
 from inference.errors import HplmError
 from inference.number_format import format_seconds
 from inference.queueing.consumer import Entry
-from inference.queueing.log_fields import whose
+from inference.queueing.log_fields import identity_fields
 from inference.queueing.messages import InferReply, InferRequest, TokenSequence
 from inference.queueing.transport import CANCELLED
 from inference.serving.catalogue import Catalogue, NotServedError, Route
@@ -32,7 +32,7 @@ def admit(entry: Entry, catalogue: Catalogue, now: float) -> Ticket | InferReply
             return None
         return InferReply.failure(request.id, request.model, error.code, error.message)
     except Exception:  # whatever it is, it must not end the loop
-        log.exception("request %s cannot be taken in", request.id, extra=whose(request))
+        log.exception("request %s cannot be taken in", request.id, extra=identity_fields(request))
         message = "the request cannot be taken in"
         return InferReply.failure(request.id, request.model, "inference_failed", message)
 

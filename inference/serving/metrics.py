@@ -1,4 +1,4 @@
-"""What the inference worker tells Prometheus. The loop calls two methods; the rest is read at each scrape."""
+"""Prometheus metrics of the inference worker. The loop calls two methods; the rest is read at each scrape."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call] # they double the ser
 
 @dataclass(frozen=True, slots=True)
 class GaugeValues:
-    """How the worker stands at one moment. ``slot_mismatches`` counts since the start and must stay 0.
+    """The worker's gauges at one moment. ``slot_mismatches`` counts since the start and must stay 0.
     ``decoders``: by the names of their roots."""
 
     resident_hplms: int
@@ -56,15 +56,14 @@ class GaugeValues:
 class WorkerMetrics:
     """Everything the worker counts, in a registry of its own.
 
-    The methods may be called from any one thread, ``timed_load``'s loader and what counts requests and steps
-    from any; ``standing`` is called
-    from the threads of the exporter. ``place`` names the root and the domain behind a row's chain. ``names``
-    is how many tenants, and how many places, have series of their own.
+    One thread calls ``batch_computed``; any may call the other methods and ``timed_load``'s loader. The
+    threads of the exporter call ``gauges``. ``place`` names the root and the domain behind a row's chain.
+    ``names`` is how many tenants, and how many places, have series of their own.
     """
 
     def __init__(
         self,
-        standing: Callable[[], GaugeValues],
+        gauges: Callable[[], GaugeValues],
         *,
         place: Callable[[str], Place],
         names: int = 50,
@@ -78,11 +77,11 @@ class WorkerMetrics:
         self._generation_steps = GenerationSteps(self.registry)
         self._levels = Levels(self.registry, names, clock)
         self._tenants = Tenants(self.registry, names, clock)
-        self.registry.register(_Now(standing))
+        self.registry.register(_Gauges(gauges))
         ProcessCollector(registry=self.registry)
 
     def batch_computed(self, outcomes: Sequence[Outcome], *, seconds: float, ended: float) -> None:
-        """One batch of at least one row, whose turn took so long and ended at this unix time."""
+        """Count a batch of at least one row, which took so many seconds and ended at this unix time."""
         self._batches.count(outcomes, seconds, ended)
         self._adapters.count(outcomes)
         self._tenants.count(outcomes)
@@ -121,15 +120,15 @@ class WorkerMetrics:
         return places
 
 
-class _Now(Collector):
-    """Reads how the worker stands when it is asked."""
+class _Gauges(Collector):
+    """Reads the worker's gauges at each scrape."""
 
-    def __init__(self, standing: Callable[[], GaugeValues]) -> None:
-        self._standing = standing
+    def __init__(self, gauges: Callable[[], GaugeValues]) -> None:
+        self._gauges = gauges
 
     def collect(self) -> Iterator[Metric]:
         """The figures of this moment."""
-        now = self._standing()
+        now = self._gauges()
         yield CounterMetricFamily(
             "hmi_worker_slot_mismatches",
             "Rows refused because a slot held another model: must stay 0",

@@ -8,7 +8,7 @@ from redis.exceptions import RedisError
 from inference.engine.engine import Counters
 from inference.engine.pet_pool import SlotMismatchError
 from inference.queueing.consumer import Entry, RequestConsumer
-from inference.queueing.log_fields import whose
+from inference.queueing.log_fields import identity_fields
 from inference.queueing.messages import InferReply
 from inference.queueing.transport import Address
 from inference.serving.answer_log import log_answer
@@ -55,7 +55,7 @@ class Outbox:
             reply = ticket.reply(self._clock())
         except SlotMismatchError as error:
             self._counters.slot_mismatches += 1
-            log.critical("a reply was refused: %s", error, extra=whose(request))
+            log.critical("a reply was refused: %s", error, extra=identity_fields(request))
             reply = InferReply.failure(request.id, request.model, "inference_failed", str(error))
         self.reply_to(ticket, reply)
 
@@ -84,7 +84,7 @@ class Outbox:
         self._to_send = [answer for answer, each in said if isinstance(each, RedisError)]
         for (entry, reply), each in said:
             if each is False:
-                log.info("request %s had its answer already", reply.id, extra=whose(entry.request))
+                log.info("request %s had its answer already", reply.id, extra=identity_fields(entry.request))
         for _, each in said:
             if isinstance(each, RedisError):
                 raise each

@@ -14,7 +14,7 @@ from inference.queueing.status import Levels, Recently, TracedSpan
 WINDOW_S = 30.0
 KEPT = 4096
 LEAST_BEHIND_S = 1.0
-"""Of less time than this no rate is told."""
+"""Rates need at least so many seconds."""
 BATCHES_SHOWN = 5
 
 

@@ -144,13 +144,6 @@ def test_what_waits_is_shared_out_where_several_batches_have_room(
     desk.close()
 
 
-def test_each_batch_has_its_share_of_the_threads(desk: Desk, world: TinyWorld) -> None:
-    threads = list[int]()
-    before_each_batch(desk, world, lambda _: threads.append(torch.get_num_threads()))
-    desk.ask(*(request_for(world.hplms[0], text) for text in SHORT_TEXTS))
-    assert threads == [1] * len(SHORT_TEXTS)
-
-
 def test_a_lone_request_has_all_threads(desk: Desk, world: TinyWorld) -> None:
     threads = list[int]()
     before_each_batch(desk, world, lambda _: threads.append(torch.get_num_threads()))

@@ -1,7 +1,6 @@
 """What the worker answers, against a real queue and real artifacts."""
 
 import json
-import random
 import shutil
 
 import msgspec
@@ -230,20 +229,6 @@ def test_a_request_that_failed_while_rows_of_it_were_under_way_is_answered_once(
     assert_right(world, good, replies[good.id])
 
 
-def test_work_that_becomes_late_in_the_backlog_is_dropped_before_its_next_step(
-    redis: Redis, redis_url: str, world: TinyWorld
-) -> None:
-    desk = Desk(redis_url, world, rows=1)
-    request = request_for(world.hplms[0], *tiny_texts(5), seconds=50)
-    desk.queue.submit(request)
-    desk.step()
-    desk.late = 60
-    desk.serve()
-    [reply] = replies_in(redis)
-    assert code_of(reply) == "deadline_exceeded"
-    assert desk.catalogue.counters.rows == 1
-
-
 def test_nonsense_in_the_stream_does_not_stop_the_worker(desk: Desk, world: TinyWorld, redis: Redis) -> None:
     for payload in (b"", b"{", b"[1]", json.dumps({"v": 2, "id": "x"}).encode(), b"\x00\xff"):
         redis.xadd(keys.requests(world.root_digest), {keys.FIELD: payload})
@@ -251,22 +236,6 @@ def test_nonsense_in_the_stream_does_not_stop_the_worker(desk: Desk, world: Tiny
     [reply] = desk.ask(request)
     assert_right(world, request, reply)
     assert desk.queue.depth() == 0
-
-
-def test_a_pool_of_two_keeps_identities_right_under_churn(
-    redis: Redis, redis_url: str, world: TinyWorld
-) -> None:
-    room = sum(sorted(hplm.model.bytes for hplm in world.hplms)[:2])
-    desk = Desk(redis_url, world, rows=3, pool_bytes=room)
-    draw = random.Random(3)
-    requests = [
-        request_for(draw.choice(world.hplms), *tiny_texts(draw.randint(1, 3), seed=n)) for n in range(60)
-    ]
-    for request, reply in zip(requests, desk.ask(*requests), strict=True):
-        assert_right(world, request, reply)
-    assert desk.catalogue.pool.loads > 20
-    assert desk.catalogue.counters.slot_mismatches == 0
-    assert desk.catalogue.pool.used_bytes <= room
 
 
 def test_a_pool_whose_books_do_not_add_up_is_emptied_when_idle(desk: Desk, world: TinyWorld) -> None:

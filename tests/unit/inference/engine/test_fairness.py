@@ -1,48 +1,72 @@
-"""Tenants get the engine in turn: by measured time and weight, without credit for idleness, without end."""
+"""Fair shares of the engine: by measured time and weight, without credit for idleness."""
 
 from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.engine.batcher import BatchLimits, batch_size
 from inference.engine.fairness import ALONE_AFTER, FIRST_MS_PER_TOKEN, LEAST_KEPT, FairShares
-from tests.unit.inference.engine.turns import AHEAD, LONGEST, Engine, arrivals
+
+LIMITS = BatchLimits(rows=4, tokens=200)
+LONGEST, AHEAD = 50, 100
+
+arrivals = st.lists(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.integers(2, LONGEST), st.integers(1, 6)), max_size=3),
+    min_size=1,
+    max_size=40,
+)
+
+
+@dataclass
+class Engine:
+    """Lines of rows, given by their tokens, served batch by batch; ``slower`` is how much longer than
+    expected the rows of a tenant take."""
+
+    shares: FairShares = field(default_factory=FairShares)
+    slower: dict[str, float] = field(default_factory=dict)
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    took_ms: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def arrive(self, tenant: str, tokens: int, rows: int = 1) -> None:
+        self.lines.setdefault(tenant, []).extend([tokens] * rows)
+        self.shares.enter(tenant, rows)
+
+    def step(self) -> list[str]:
+        """Serve a batch; the tenants of its rows."""
+        if not self.lines:
+            return []
+        waiting = {
+            tenant: [(tenant, n, tokens) for n, tokens in enumerate(line)]
+            for tenant, line in self.lines.items()
+        }
+        due = list(islice(self.shares.due(waiting, tokens=lambda row: row[2], ahead_tokens=AHEAD), 64))
+        rows = due[: batch_size([tokens for _, _, tokens in due], LIMITS)]
+        assert due[0] in rows
+        charged = [self.shares.charge(tenant, tokens) for tenant, _, tokens in rows]
+        for (tenant, _, tokens), expected in zip(rows, charged, strict=True):
+            self._settle(tenant, tokens, expected)
+        for tenant, place, _ in sorted(rows, reverse=True):
+            del self.lines[tenant][place]
+        self.lines = {tenant: line for tenant, line in self.lines.items() if line}
+        return [tenant for tenant, _, _ in rows]
+
+    def _settle(self, tenant: str, tokens: int, charged: float) -> None:
+        took = tokens * FIRST_MS_PER_TOKEN * self.slower.get(tenant, 1.0)
+        self.shares.settle(tenant, charged, took)
+        self.took_ms[tenant] += took
+
 
 WORTH_MS = (AHEAD + LONGEST) * FIRST_MS_PER_TOKEN
 
 
 @given(arrivals)
-def test_those_who_have_rows_are_never_further_apart_than_a_batch(
+def test_tenant_with_rows_is_served_within_a_bounded_number_of_batches(
     pattern: list[list[tuple[str, int, int]]],
 ) -> None:
-    engine = Engine()
-    for arriving in pattern:
-        for tenant, tokens, rows in arriving:
-            engine.arrive(tenant, tokens, rows)
-        engine.step()
-        counters = [engine.shares.counter(tenant) for tenant in engine.lines]
-        assert not counters or max(counters) - min(counters) <= WORTH_MS + 1e-9
-
-
-@given(arrivals, st.fixed_dictionaries({}, optional={tenant: st.floats(0.2, 5.0) for tenant in "abcd"}))
-def test_two_with_rows_all_the_time_are_served_alike(
-    pattern: list[list[tuple[str, int, int]]], slower: dict[str, float]
-) -> None:
-    engine = Engine(slower=slower)
-    for tenant, tokens in (("a", 7), ("b", LONGEST)):
-        engine.arrive(tenant, tokens, 500)
-    for arriving in pattern:
-        for tenant, tokens, rows in arriving:
-            engine.arrive(tenant, tokens, rows)
-        engine.step()
-        # A batch is charged what it really took only afterwards.
-        most = WORTH_MS * max([1.0, *slower.values()]) + 1e-9
-        assert abs(engine.took_ms["a"] - engine.took_ms["b"]) <= most
-
-
-@given(arrivals)
-def test_nobody_with_rows_is_passed_over_for_long(pattern: list[list[tuple[str, int, int]]]) -> None:
     engine = Engine()
     engine.arrive("flood", 10, 1000)
     unserved: dict[str, int] = defaultdict(int)
@@ -56,25 +80,12 @@ def test_nobody_with_rows_is_passed_over_for_long(pattern: list[list[tuple[str, 
             assert unserved[tenant] <= 5 * AHEAD / 2
 
 
-def test_who_takes_longer_than_expected_gets_fewer_rows() -> None:
+def test_tenant_whose_rows_take_longer_than_expected_gets_fewer_rows() -> None:
     engine = Engine(slower={"slow": 4.0})
     for tenant in ("slow", "quick"):
         engine.arrive(tenant, 10, 1000)
     rows = [tenant for _ in range(100) for tenant in engine.step()]
     assert rows.count("quick") == pytest.approx(4 * rows.count("slow"), rel=0.1)
-
-
-def test_idleness_earns_nothing() -> None:
-    engine = Engine()
-    engine.arrive("late", 10)
-    engine.arrive("busy", 10, 1000)
-    for _ in range(100):
-        engine.step()
-    engine.arrive("late", 10, 1000)
-    engine.took_ms.clear()
-    for _ in range(10):
-        engine.step()
-    assert engine.took_ms["busy"] >= engine.took_ms["late"] - WORTH_MS
 
 
 def test_a_newcomer_enters_at_the_counter_of_who_only_waits() -> None:
@@ -106,7 +117,7 @@ def test_a_newcomer_enters_where_the_row_in_service_began(took_ms: float) -> Non
     assert shares.counter("second") == pytest.approx(2 * took_ms)
 
 
-def test_what_was_taken_while_nobody_else_wanted_it_is_not_paid_for_later() -> None:
+def test_time_used_while_alone_is_not_charged_later() -> None:
     engine = Engine()
     engine.arrive("early", 10, 200)
     while engine.step():
@@ -119,7 +130,7 @@ def test_what_was_taken_while_nobody_else_wanted_it_is_not_paid_for_later() -> N
     assert engine.took_ms["early"] >= engine.took_ms["new"] - WORTH_MS
 
 
-def test_one_that_comes_while_another_floods_is_served_first() -> None:
+def test_newcomer_beside_a_flood_is_in_the_next_batch() -> None:
     engine = Engine()
     engine.arrive("a flood", 10, 1000)
     for _ in range(20):
@@ -128,7 +139,7 @@ def test_one_that_comes_while_another_floods_is_served_first() -> None:
     assert "quiet" in engine.step()
 
 
-def test_a_newcomer_is_due_before_who_has_a_row_computed_already() -> None:
+def test_newcomer_is_due_before_a_tenant_with_a_row_in_service() -> None:
     shares = FairShares()
     shares.enter("flood", 1000)
     shares.charge("flood", 10)
@@ -138,7 +149,7 @@ def test_a_newcomer_is_due_before_who_has_a_row_computed_already() -> None:
     assert shares.counter("quiet") < shares.counter("flood")
 
 
-def test_single_rows_travel_together_though_their_tenants_stand_apart() -> None:
+def test_single_rows_of_many_tenants_share_a_batch() -> None:
     shares, tenants = FairShares(), [f"tenant {number}" for number in range(8)]
     shares.enter("waiting", 2)
     for place, tenant in enumerate(tenants):
@@ -167,7 +178,7 @@ def due_count(shares: FairShares, lines: dict[str, list[int]], ahead: int = AHEA
     return len(list(shares.due(lines, tokens=lambda tokens: tokens, ahead_tokens=ahead)))
 
 
-def test_what_rows_take_is_learnt_from_batches() -> None:
+def test_charges_follow_the_measured_time_of_batches() -> None:
     shares = FairShares()
     shares.enter("a", 2)
     shares.learn(100, 300.0)
@@ -176,7 +187,7 @@ def test_what_rows_take_is_learnt_from_batches() -> None:
     assert 30.0 < shares.charge("a", 10) < 40.0
 
 
-def test_only_who_matters_is_remembered() -> None:
+def test_accounts_of_idle_tenants_are_removed() -> None:
     engine = Engine()
     engine.arrive("flood", 10, 6_000)
     for number in range(20 * LEAST_KEPT):
@@ -190,7 +201,7 @@ def test_only_who_matters_is_remembered() -> None:
     assert len(engine.shares) == 0
 
 
-def test_where_newcomers_stand_never_sinks() -> None:
+def test_virtual_time_of_newcomers_never_decreases() -> None:
     """Though a row that was charged beforehand took less: the second to come must gain nothing by it."""
     shares = FairShares()
     shares.enter("early", 3)
@@ -202,7 +213,7 @@ def test_where_newcomers_stand_never_sinks() -> None:
     assert shares.counter("second") == shares.counter("first") == pytest.approx(charged)
 
 
-def test_who_took_more_than_others_owes_it_however_many_come_and_go_meanwhile() -> None:
+def test_debt_of_a_tenant_outlives_the_sweep_of_accounts() -> None:
     shares = FairShares()
     for tenant in ("waiting", "debtor"):
         shares.enter(tenant, 1)
@@ -212,3 +223,94 @@ def test_who_took_more_than_others_owes_it_however_many_come_and_go_meanwhile() 
         shares.leave(f"tenant {number}", 1)
     assert shares.counter("debtor") == pytest.approx(10_000 * FIRST_MS_PER_TOKEN)
     assert len(shares) < 3 * LEAST_KEPT
+
+
+weights = st.floats(0.1, 10.0)
+
+
+def weighted(**of: float) -> FairShares:
+    return FairShares(lambda tenant: of.get(tenant, 1.0))
+
+
+def worth_ms(*of: float) -> float:
+    """How far apart two may get, in milliseconds for a weight of 1: one that weighs less than that gets as
+    much further ahead by its last row."""
+    return (AHEAD + LONGEST / min(of)) * FIRST_MS_PER_TOKEN
+
+
+@given(arrivals, weights, weights, st.fixed_dictionaries({}, optional=dict.fromkeys("abcd", weights)))
+def test_two_busy_tenants_are_served_in_proportion_to_their_weights(
+    pattern: list[list[tuple[str, int, int]]], a: float, b: float, slower: dict[str, float]
+) -> None:
+    """Whoever comes and goes beside them, and however wrong the expectations are."""
+    engine = Engine(weighted(a=a, b=b), slower=slower)
+    for tenant, tokens in (("a", 7), ("b", LONGEST)):
+        engine.arrive(tenant, tokens, 500)
+    # A batch is charged what it really took only afterwards.
+    most = worth_ms(a, b) * max([1.0, *slower.values()]) + 1e-9
+    for arriving in pattern:
+        for tenant, tokens, rows in arriving:
+            engine.arrive(tenant, tokens, rows)
+        engine.step()
+        assert abs(engine.took_ms["a"] / a - engine.took_ms["b"] / b) <= most
+
+
+@given(arrivals, st.fixed_dictionaries(dict.fromkeys("abcd", weights)))
+def test_virtual_times_of_waiting_tenants_differ_by_a_batch_at_most(
+    pattern: list[list[tuple[str, int, int]]], of: dict[str, float]
+) -> None:
+    engine = Engine(weighted(**of))
+    for arriving in pattern:
+        for tenant, tokens, rows in arriving:
+            engine.arrive(tenant, tokens, rows)
+        engine.step()
+        counters = [engine.shares.counter(tenant) for tenant in engine.lines]
+        assert not counters or max(counters) - min(counters) <= worth_ms(*of.values()) + 1e-9
+
+
+@given(st.floats(0.1, 1.0), st.floats(1.0, 10.0), st.integers(2, LONGEST))
+def test_tenant_of_small_weight_is_served_in_bounded_time(light: float, heavy: float, tokens: int) -> None:
+    """Between two of its rows the heavy one gets what their weights say, and no more."""
+    engine = Engine(weighted(light=light, heavy=heavy))
+    engine.arrive("heavy", 10, 6000)
+    for _ in range(5):
+        engine.step()
+    engine.arrive("light", tokens, 3)
+    heavy_ms = []
+    for _ in range(1500):
+        if "light" in engine.step():
+            heavy_ms.append(engine.took_ms["heavy"])
+        if "light" not in engine.lines:
+            break
+    assert "light" not in engine.lines
+    between = tokens * FIRST_MS_PER_TOKEN * heavy / light
+    for before, after in pairwise(heavy_ms):
+        assert after - before <= between + heavy * worth_ms(light)
+
+
+def test_idle_tenant_earns_no_credit() -> None:
+    engine = Engine(weighted(late=4.0))
+    engine.arrive("late", 10)
+    engine.arrive("busy", 10, 1000)
+    for _ in range(100):
+        engine.step()
+    engine.arrive("late", 10, 1000)
+    engine.took_ms = defaultdict(float)
+    for _ in range(50):
+        engine.step()
+    assert engine.took_ms["late"] == pytest.approx(4 * engine.took_ms["busy"], rel=0.1)
+
+
+def test_changed_weight_applies_to_later_batches() -> None:
+    of = {"a": 1.0, "b": 1.0}
+    engine = Engine(FairShares(of.__getitem__))
+    for tenant in of:
+        engine.arrive(tenant, 10, 2000)
+    for _ in range(50):
+        engine.step()
+    assert engine.took_ms["a"] == pytest.approx(engine.took_ms["b"], rel=0.1)
+    of["a"] = 3.0
+    engine.took_ms = defaultdict(float)
+    for _ in range(100):
+        engine.step()
+    assert engine.took_ms["a"] == pytest.approx(3 * engine.took_ms["b"], rel=0.1)

@@ -18,7 +18,7 @@ from inference.cascade.dispatcher import Dispatcher
 from inference.engine.batcher import BatchLimits, StepCosts
 from inference.engine.engine import Counters
 from inference.engine.in_flight import BatchCallbacks, GivenUpError, InFlightBatch
-from inference.engine.pipeline import Stage
+from inference.engine.pipeline import BatchTask
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Outcome, Row, StageSeconds
 from inference.engine.trace import Trace
@@ -119,11 +119,11 @@ class SimulatedEngine:
             batch.report = end
             return Future()
 
-        computing = Stage[Any](lambda: None, submit)
+        computing = BatchTask[Any](lambda: None, submit)
         self._batches[number] = batch
         self._waiting.append(number)
         self._start()
-        nothing = Stage[Any](lambda: None, None)
+        nothing = BatchTask[Any](lambda: None, None)
         return InFlightBatch(number, batch.rows, nothing, nothing, computing, Event())
 
     def finish(self, batch: InFlightBatch) -> list[Outcome]:

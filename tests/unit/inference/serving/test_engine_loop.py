@@ -113,7 +113,7 @@ def test_every_request_gets_exactly_one_answer(
     assert simulation.catalogue.pool.checks > 0  # it came to rest
 
 
-def test_a_text_that_goes_on_has_both_answers_and_goes_before_what_waits_of_its_tenant() -> None:
+def test_escalated_row_has_both_answers_and_is_first_of_its_tenant() -> None:
     simulation = Simulation(cores=1, rows=1)
     first = simulation.ask("a", 0.0, escalating=True)
     others = [simulation.ask("a", 0.0) for _ in range(3)]
@@ -127,7 +127,7 @@ def test_a_text_that_goes_on_has_both_answers_and_goes_before_what_waits_of_its_
     assert simulation.engine.sizes == [1] * 5
 
 
-def test_who_goes_on_is_charged_for_both_levels() -> None:
+def test_escalated_rows_are_charged_for_both_levels() -> None:
     """Of two tenants that ask for as much, the one whose texts all go on is served less."""
     simulation = Simulation(rows=8)
     for _ in range(200):
@@ -140,7 +140,7 @@ def test_who_goes_on_is_charged_for_both_levels() -> None:
     assert plain == pytest.approx(3 * onward, rel=0.25)
 
 
-def test_what_is_late_is_answered_when_a_batch_is_chosen_and_is_not_computed() -> None:
+def test_expired_requests_are_answered_and_not_computed() -> None:
     simulation = Simulation(cores=1, rows=1)
     in_time = [simulation.ask("a", 0.0, tokens=[100], within_s=60.0) for _ in range(10)]
     late = [simulation.ask("b", 0.0, tokens=[100], within_s=0.03) for _ in range(10)]
@@ -153,7 +153,7 @@ def test_what_is_late_is_answered_when_a_batch_is_chosen_and_is_not_computed() -
     assert 0.03 <= waited < 0.03 + 2 * simulation.took.of(100)
 
 
-def test_what_a_worker_left_behind_waits_while_the_other_loop_computes_a_suspect() -> None:
+def test_abandoned_request_waits_while_the_other_loop_computes_a_suspect() -> None:
     simulation = Simulation()
     left = simulation.ask("first", 0.0, abandoned=True)
     new = simulation.ask("second", 0.0)
@@ -166,7 +166,7 @@ def test_what_a_worker_left_behind_waits_while_the_other_loop_computes_a_suspect
     assert not simulation.alone.locked()
 
 
-def test_the_background_waits_for_all_others() -> None:
+def test_background_requests_wait_for_all_others() -> None:
     simulation = Simulation()
     for _ in range(20):
         simulation.ask("behind", 0.0, background=True)
