@@ -141,7 +141,7 @@ class UploadSerializer(serializers.ModelSerializer[Upload]):
 
     class Meta:
         model = Upload
-        fields = (
+        fields: tuple[str, ...] = (
             "id",
             "filename",
             "fingerprint",
