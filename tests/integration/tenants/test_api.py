@@ -11,7 +11,7 @@ from tenants.accounts.services.tenants import tenant_set_answer_checks
 from tenants.datasets.models import Corpus, Dataset
 from tenants.usage.services.usage import usage_record
 from tests.integration.tenants.asking import CORPORA, DATASETS, post
-from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left, rows, stored, upload
+from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left, stored, upload
 from tests.integration.world import World
 
 pytestmark = pytest.mark.usefixtures("in_acme_scope")
@@ -65,57 +65,6 @@ def test_a_big_file_comes_through_the_disk(world: World) -> None:
     made = post(world.client(world.developer), CORPORA, name="big", file=upload("big.txt", content))
     assert made.status_code == 201, made.content
     assert made.json()["size_bytes"] == len(content)
-
-
-ROLES = {
-    "owner": (200, 201),
-    "developer": (200, 201),
-    "viewer": (200, 403),
-    "stranger": (404, 404),
-    "staff": (404, 404),
-}
-
-
-@pytest.mark.parametrize("who", ROLES)
-def test_members_read_developers_write_and_strangers_find_nothing(world: World, who: str) -> None:
-    reads, writes = ROLES[who]
-    client = world.client(getattr(world, who))
-    for address in (CORPORA, DATASETS, "/api/v1/tenants/acme/usage", "/api/v1/tenants/acme"):
-        assert client.get(address).status_code == reads, address
-    corpus = Corpus.unscoped.create(
-        tenant=world.tenant, name="old", sha256="a" * 64, size_bytes=1, rows=1, words=1
-    )
-    assert client.get(f"{CORPORA}/{corpus.pk}").status_code == reads
-    assert post(client, CORPORA, name="new", file=upload("a.txt", CORPUS)).status_code == writes
-    fields = {"task": "classification", "train": upload("a.jsonl", rows(40))}
-    assert post(client, DATASETS, name="new", **fields).status_code == writes
-    assert client.delete(f"{CORPORA}/{corpus.pk}").status_code == (204 if writes == 201 else writes)
-
-
-@pytest.mark.parametrize(
-    "address", ["corpora", "datasets", "usage", "api-keys", "tenants", "tenants/acme", "tenants/acme/corpora"]
-)
-def test_nobody_is_asked_to_sign_in(world: World, address: str) -> None:
-    answer = world.client().get(f"/api/v1/{address}")
-    assert answer.status_code == 401
-    assert answer.json()["error"]["code"] == "unauthenticated"
-
-
-def test_another_tenants_rows_are_not_there(world: World) -> None:
-    corpus = Corpus.unscoped.create(
-        tenant=world.tenant, name="c", sha256="a" * 64, size_bytes=1, rows=1, words=1
-    )
-    dataset = Dataset.unscoped.create(tenant=world.tenant, name="d", task="tagging", labels=["x"])
-    for client, base in (
-        (world.client(world.stranger), "/api/v1/tenants/globex"),
-        (world.client(key=world.key(tenant=world.other)[1]), "/api/v1"),
-    ):
-        for address in (f"{base}/corpora/{corpus.pk}", f"{base}/datasets/{dataset.pk}"):
-            assert client.get(address).status_code == 404
-            assert client.delete(address).status_code == 404
-        assert client.get(f"{base}/corpora").json()["results"] == []
-    assert Corpus.unscoped.exists()
-    assert Dataset.unscoped.exists()
 
 
 def test_a_member_names_the_tenant(world: World) -> None:
