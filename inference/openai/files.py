@@ -26,7 +26,7 @@ from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.models import File
 from tenants.datasets.selectors.files import file_of
 from tenants.datasets.services.files import file_create, file_delete
-from tenants.datasets.storage import stored_path
+from tenants.datasets.storage import stored_open
 
 MAX_FILES_LIMIT = 10_000
 """The list of files has this many rows by default and at most, as OpenAI's has."""
@@ -115,13 +115,11 @@ class OpenAiFileContentView(OpenAiView):
     def get(self, request: Request, file_id: str, **_: Any) -> FileResponse:
         """Get a file's content."""
         file = _file(self, file_id)
-        try:
-            stream = stored_path(file.sha256).open("rb")
-        except FileNotFoundError as error:
-            message = "The file is missing on this server. Contact an administrator."
-            raise HmiError(ErrorCode.CORRUPT_ARTIFACT, message) from error
         return FileResponse(
-            stream, as_attachment=True, filename=file.filename, content_type="application/octet-stream"
+            stored_open(file.sha256),
+            as_attachment=True,
+            filename=file.filename,
+            content_type="application/octet-stream",
         )
 
 

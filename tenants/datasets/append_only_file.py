@@ -1,7 +1,7 @@
-"""Appending bytes at an offset to the file of an upload. No Django in here.
+"""Appending bytes at an offset to a file: the one place where bytes of clients are bounded and written.
 
-Every upload ends here: those by the tus protocol, and files of forms.
-The length of the file is the offset of the upload.
+Pieces by the tus protocol, files of forms and of `/v1/files` all come here. The length of the file of an
+upload is its offset.
 
 Two requests may write to one file: the thread of a broken connection may still wait while its client has
 already reconnected. So a chunk is written only if the file ends at the expected offset, and under a lock. A
@@ -16,12 +16,14 @@ import tempfile
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from tenants.base.disk import READ_ONLY, disk_full_errors, free_space_check
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.storage import CHUNK_BYTES, Readable
+from tenants.datasets.formats.errors import file_error
+from tenants.datasets.storage import CHUNK_BYTES, FileDigest, Readable, digest_file
 
 ALGORITHMS = ("sha256", "sha1")
 TAIL_BYTES = 1 << 20
@@ -45,12 +47,14 @@ def tail_sha256(path: Path) -> str:
         return hashlib.sha256(file.read(TAIL_BYTES)).hexdigest()
 
 
-def append_chunks(path: Path, chunks: Iterable[bytes], *, offset: int, max_size: int) -> int:
+def append_chunks(
+    path: Path, chunks: Iterable[bytes], *, offset: int, max_size: int, too_large: HmiError | None = None
+) -> int:
     """Append chunks at ``offset`` and return the new length. Each is on disk before the next is read.
 
     Raises ``conflict`` if the file does not end at ``offset`` (at first or later) or is complete,
-    ``not_found`` if it is gone, ``out_of_disk``, and ``body_too_large`` beyond ``max_size``: then everything
-    that this call wrote is removed.
+    ``not_found`` if it is gone, ``out_of_disk``, and ``body_too_large`` (or the error ``too_large``) beyond
+    ``max_size``: then everything that this call wrote is removed.
     """
     start = offset
     with _open(path) as file, disk_full_errors():
@@ -61,7 +65,7 @@ def append_chunks(path: Path, chunks: Iterable[bytes], *, offset: int, max_size:
                 _check_offset(_length(file), offset)
                 if offset + len(chunk) > max_size:
                     file.truncate(start)
-                    raise _too_large()
+                    raise too_large or _too_large()
                 free_space_check(path.parent, len(chunk))
                 offset = _write(file, chunk, offset)
     return offset
@@ -81,15 +85,9 @@ def append_verified_chunks(
             f"Checksums are {' or '.join(ALGORITHMS)}, not {algorithm}.",
             param="Upload-Checksum",
         )
-    found = hashlib.new(algorithm, usedforsecurity=False)
-    with disk_full_errors(), tempfile.TemporaryFile(dir=path.parent, buffering=0) as buffer:
-        size = 0
-        for chunk in chunks:
-            if offset + size + len(chunk) > max_size:
-                raise _too_large()
-            free_space_check(path.parent, len(chunk))
-            found.update(chunk)
-            size = _write(buffer, chunk, size)
+    with disk_full_errors(), tempfile.NamedTemporaryFile(dir=path.parent, buffering=0) as buffer:
+        append_chunks(Path(buffer.name), chunks, offset=0, max_size=max_size - offset)
+        found = hashlib.file_digest(buffer, partial(hashlib.new, algorithm, usedforsecurity=False))
         if found.digest() != digest:
             raise HmiError(
                 ErrorCode.CHECKSUM_MISMATCH,
@@ -100,6 +98,17 @@ def append_verified_chunks(
             )
         buffer.seek(0)
         return append_chunks(path, read_chunks(buffer), offset=offset, max_size=max_size)
+
+
+def write_stream(stream: Readable, target: Path, *, name: str, limit: int) -> FileDigest:
+    """Write the stream to a new file. ``file_too_large`` beyond ``limit`` bytes, ``out_of_disk``."""
+    too_large = file_error(
+        ErrorCode.FILE_TOO_LARGE, f"the file is larger than {limit:,} bytes.", file=name, limit=limit
+    )
+    target.touch(exist_ok=False)
+    chunks = iter(partial(stream.read, CHUNK_BYTES), b"")
+    append_chunks(target, chunks, offset=0, max_size=limit, too_large=too_large)
+    return digest_file(target)
 
 
 def make_read_only(path: Path, size: int) -> None:

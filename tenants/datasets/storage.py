@@ -4,8 +4,10 @@ A file that a client may still write to is copied into the store, never moved. I
 """
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
@@ -16,18 +18,17 @@ from tenants.base.disk import (
     READ_ONLY,
     copy_file,
     disk_full_errors,
-    free_space_check,
     remove_stale_workspaces,
     sync,
     workspace,
 )
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.formats.errors import file_error
 
 CHUNK_BYTES = 1 << 20
 UPLOADS_FOLDER = ".uploads"
 CHECK_RESULTS_FOLDER = ".check_results"
 WORKSPACE_MAX_AGE_S = 24 * 3600.0
+ORPHAN_AGE_S = 3600.0
 
 
 class Readable(Protocol):
@@ -95,6 +96,26 @@ class UploadStore:
         """Remove the file if it exists. The caller must know that no row refers to it."""
         self.path(sha256).unlink(missing_ok=True)
 
+    def delete_orphans(self, folder: str, known: Callable[[], Iterable[object]]) -> int:
+        """Delete what lies in ``UPLOADS_FOLDER`` or ``CHECK_RESULTS_FOLDER`` for an hour without a row.
+
+        ``known`` gives the keys of the rows. Returns how many files or folders were deleted.
+        """
+        limit = time.time() - ORPHAN_AGE_S
+        old = []
+        for path in (self.root / folder).glob("*"):
+            with suppress(FileNotFoundError):  # used or deleted meanwhile
+                if path.stat().st_mtime < limit:
+                    old.append(path)
+        names = set(map(str, known())) if old else set()
+        orphans = [path for path in old if path.name not in names]
+        for path in orphans:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        return len(orphans)
+
 
 def upload_store() -> UploadStore:
     """The store of this installation (``HMI_UPLOAD_ROOT``)."""
@@ -113,26 +134,6 @@ def stored_open(sha256: str) -> IO[bytes]:
     except FileNotFoundError as error:
         message = "The file is missing on this server. Contact an administrator."
         raise HmiError(ErrorCode.CORRUPT_ARTIFACT, message) from error
-
-
-def write_stream(stream: Readable, target: Path, *, name: str, limit: int) -> FileDigest:
-    """Write the stream to a new file. ``file_too_large`` beyond ``limit`` bytes, ``out_of_disk``."""
-    sha256 = hashlib.sha256()
-    size = 0
-    with target.open("xb") as out:
-        while chunk := stream.read(CHUNK_BYTES):
-            size += len(chunk)
-            if size > limit:
-                raise file_error(
-                    ErrorCode.FILE_TOO_LARGE,
-                    f"the file is larger than {limit:,} bytes.",
-                    file=name,
-                    limit=limit,
-                )
-            free_space_check(target.parent, len(chunk))
-            sha256.update(chunk)
-            out.write(chunk)
-    return FileDigest(sha256.hexdigest(), size)
 
 
 def digest_file(path: Path) -> FileDigest:

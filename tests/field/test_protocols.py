@@ -234,11 +234,14 @@ def test_a_piece_may_have_parameters_in_its_content_type(developer: APIClient) -
     [
         ({}, "Upload-Length"),
         ({"Upload-Length": "-1"}, "Upload-Length"),
+        ({"Upload-Length": "1.5"}, "Upload-Length"),
         ({"Upload-Defer-Length": "1"}, "Upload-Defer-Length"),
         ({"Upload-Length": "5", "Upload-Concat": "partial"}, "Upload-Concat"),
         ({"Upload-Length": "5", "Upload-Metadata": "filename"}, None),
         ({"Upload-Length": "5", "Upload-Metadata": "a YQ==,a YQ=="}, "Upload-Metadata"),
         ({"Upload-Length": "5", "Upload-Metadata": "a b c"}, "Upload-Metadata"),
+        ({"Upload-Length": "5", "Upload-Metadata": "filename YQ"}, "Upload-Metadata"),
+        ({"Upload-Length": "5", "Upload-Metadata": "filename \xe9"}, "Upload-Metadata"),
         ({"Upload-Length": "5", "Upload-Metadata": "filename /w=="}, "Upload-Metadata"),
     ],
 )

@@ -8,9 +8,7 @@ result is deleted with any of its uploads.
 
 import os
 import shutil
-import time
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,10 +20,9 @@ from django.db import transaction
 from tenants.base.disk import sync
 from tenants.base.errors import HmiError
 from tenants.datasets.models import CheckState, Upload, UploadCheck
-from tenants.datasets.storage import FileDigest, digest_file, upload_store
+from tenants.datasets.storage import CHECK_RESULTS_FOLDER, FileDigest, digest_file, upload_store
 from tenants.usage.services.quotas import quota_check_storage, quota_lock
 
-ORPHAN_AGE_S: Final = 3600.0
 CHECK_VERSION: Final = 1
 """Increase it when a check may give another result, or write other files, for the same uploads."""
 
@@ -125,12 +122,8 @@ def check_result_delete(*, uploads: Collection[UUID | str]) -> None:
 
 def check_results_delete_orphans() -> None:
     """Delete old folders that belong to no saved result."""
-    limit = time.time() - ORPHAN_AGE_S
-    saved = set(map(str, UploadCheck.unscoped.filter(saved_files__isnull=False).values_list("pk", flat=True)))
-    for folder in upload_store().check_result_folder("").glob("*"):
-        with suppress(FileNotFoundError):  # deleted meanwhile
-            if folder.name not in saved and folder.stat().st_mtime < limit:
-                _delete_folders([folder.name])
+    saved = UploadCheck.unscoped.filter(saved_files__isnull=False).values_list("pk", flat=True)
+    upload_store().delete_orphans(CHECK_RESULTS_FOLDER, saved.all)
 
 
 def _delete_folders(keys: Collection[object]) -> None:

@@ -13,6 +13,7 @@ from tenants.accounts.models import Tenant
 from tenants.base.advisory_lock import advisory_xact_lock
 from tenants.base.disk import free_space_check
 from tenants.base.scope import platform_scope
+from tenants.datasets.append_only_file import write_stream
 from tenants.datasets.formats.lines import Source
 from tenants.datasets.models import Corpus, DatasetSplit, File, Upload, UploadCheck
 from tenants.datasets.storage import (
@@ -22,7 +23,6 @@ from tenants.datasets.storage import (
     copy_verified,
     upload_store,
     verify_file,
-    write_stream,
 )
 
 

@@ -3,10 +3,8 @@
 ``upload_append`` is the one way in which bytes enter an upload. The tus API and uploaded forms call it.
 """
 
-import time
 from base64 import b64decode
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -46,7 +44,6 @@ from tenants.usage.services.quotas import quota_check_storage, quota_lock
 
 MAX_UPLOADS: Final = 100
 """Of one tenant. The quota limits bytes; this limits the number of uploads."""
-ORPHAN_AGE_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +206,8 @@ def uploads_expire() -> int:
     for upload in expired:
         with transaction.atomic():
             upload_delete(upload=upload)
-    return len(expired) + _delete_orphans()
+    keys = Upload.unscoped.values_list("pk", flat=True)
+    return len(expired) + upload_store().delete_orphans(UPLOADS_FOLDER, keys.all)
 
 
 def _expiry() -> datetime:
@@ -226,20 +224,6 @@ def _check_size(filename: str, size: int) -> None:
             param="file",
             details={"size": size, "limit": limit},
         )
-
-
-def _delete_orphans() -> int:
-    limit = time.time() - ORPHAN_AGE_S
-    old = []
-    for path in (upload_store().root / UPLOADS_FOLDER).glob("*"):
-        with suppress(FileNotFoundError):  # used or deleted meanwhile
-            if path.stat().st_mtime < limit:
-                old.append(path)
-    known = {str(key) for key in Upload.unscoped.values_list("pk", flat=True)} if old else set()
-    orphans = [path for path in old if path.name not in known]
-    for path in orphans:
-        path.unlink(missing_ok=True)
-    return len(orphans)
 
 
 def _check_upload_count(tenant: Tenant) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tenants.base.disk import copy_file
 from tenants.base.errors import ErrorCode
+from tenants.datasets.append_only_file import write_stream
 from tenants.datasets.storage import (
     FileDigest,
     StoredFile,
@@ -18,7 +19,6 @@ from tenants.datasets.storage import (
     copy_verified,
     digest_file,
     verify_file,
-    write_stream,
 )
 from tests.unit.tenants.files import refused
 
