@@ -5,12 +5,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.base.admin.base import ReadOnlyAdmin, format_timestamp
 from tenants.usage.models import (
-    AnswerDay,
     LoggedRequest,
-    OmittedRequests,
     UsageDay,
-    UsageMonth,
-    UsageSum,
 )
 
 
@@ -36,65 +32,6 @@ class UsageDayAdmin(ReadOnlyAdmin):
     search_fields = ("tenant__slug", "model_name")
     show_full_result_count = False
     ordering = ("-day",)  # one field, which has an index: there may be a hundred thousand rows a day
-
-
-@admin.register(AnswerDay)
-class AnswerDayAdmin(ReadOnlyAdmin):
-    """Answers by tenant, day, model and version."""
-
-    list_display = ("day", "tenant", "model_name", "version", "texts", "cascade_texts", "escalated_texts")
-    list_filter = (("tenant", AutocompleteSelectFilter), "day")
-    list_filter_submit = True
-    list_select_related = ("tenant",)
-    search_fields = ("tenant__slug", "model_name")
-    show_full_result_count = False
-    ordering = ("-day",)  # as that of UsageDay
-
-
-@admin.register(UsageSum)
-class UsageSumAdmin(ReadOnlyAdmin):
-    """Infer requests by tenant, day and key."""
-
-    list_display = (
-        "day",
-        "tenant",
-        "key_prefix",
-        "requests",
-        "inputs",
-        "tokens",
-        "generated_tokens",
-        "failed",
-        "refused",
-    )
-    list_filter = (("tenant", AutocompleteSelectFilter), "day")
-    list_filter_submit = True
-    list_select_related = ("tenant",)
-    search_fields = ("tenant__slug", "key_prefix")
-    show_full_result_count = False
-    date_hierarchy = "day"
-
-
-@admin.register(UsageMonth)
-class UsageMonthAdmin(ReadOnlyAdmin):
-    """Infer requests by tenant, month and model."""
-
-    list_display = (
-        "month",
-        "tenant",
-        "model_name",
-        "requests",
-        "inputs",
-        "tokens",
-        "generated_tokens",
-        "failed",
-        "refused",
-    )
-    list_filter = (("tenant", AutocompleteSelectFilter), "month")
-    list_filter_submit = True
-    list_select_related = ("tenant",)
-    search_fields = ("tenant__slug", "model_name")
-    show_full_result_count = False
-    date_hierarchy = "month"
 
 
 @admin.register(LoggedRequest)
@@ -123,15 +60,3 @@ class LoggedRequestAdmin(ReadOnlyAdmin):
     def timestamp(self, request: LoggedRequest) -> str:
         """Return the time to the second."""
         return format_timestamp(request.at)
-
-
-@admin.register(OmittedRequests)
-class OmittedRequestsAdmin(ReadOnlyAdmin):
-    """Requests that are not in the log, by tenant and hour."""
-
-    list_display = ("hour", "tenant", "requests", "refused", "failed")
-    list_filter = (("tenant", AutocompleteSelectFilter), "hour")
-    list_filter_submit = True
-    list_select_related = ("tenant",)
-    search_fields = ("tenant__slug",)
-    show_full_result_count = False
