@@ -8,11 +8,10 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from frontend.presenters.charts import ChartPart, level_parts
-from frontend.presenters.version_page import version_url
 from frontend.presenters.versions import parent_name
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Corpus, Dataset
-from versiontree.tree.models import Coverage, Version
+from versiontree.tree.models import Coverage
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +26,6 @@ class CoverageRow:
     best: bool
 
 
-@dataclass(frozen=True, slots=True)
-class UseRow:
-    """A version that was trained on an upload."""
-
-    name: str
-    kind: str
-    state: str
-    url: str
-
-
 def coverage_rows(
     tenant: Tenant, upload: Corpus | Dataset, measured: Iterable[Coverage]
 ) -> list[CoverageRow]:
@@ -45,19 +34,6 @@ def coverage_rows(
     return [
         _row(tenant, upload, one, best=not place and not one.error_message)
         for place, one in enumerate(ranked)
-    ]
-
-
-def use_rows(tenant: Tenant, versions: Iterable[Version]) -> list[UseRow]:
-    """Return the rows of versions."""
-    return [
-        UseRow(
-            name=f"{version.name} v{version.number}",
-            kind=version.get_kind_display(),
-            state=version.state,
-            url=version_url(tenant, version),
-        )
-        for version in versions
     ]
 
 

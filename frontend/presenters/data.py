@@ -57,18 +57,6 @@ class UploadRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitRow:
-    """The counts of a split."""
-
-    name: str
-    rows: int
-    words: int
-    duplicates: int
-    mean_words: float
-    longest_words: int
-
-
-@dataclass(frozen=True, slots=True)
 class Fact:
     """A label and a formatted figure."""
 
@@ -140,21 +128,6 @@ def corpus_rows(tenant: Tenant, corpora: Iterable[Corpus]) -> list[DataRow]:
     ]
 
 
-def split_rows(report: Report) -> list[SplitRow]:
-    """Return the counts of train, dev and test."""
-    return [
-        SplitRow(
-            name=name,
-            rows=split["rows"],
-            words=split["words"],
-            duplicates=split["duplicates"],
-            mean_words=split["words_per_row"]["mean"],
-            longest_words=split["words_per_row"]["max"],
-        )
-        for name, split in ((name, report["splits"][name]) for name in Split.values)
-    ]
-
-
 def label_distribution(report: Report) -> tuple[str, str, list[Bar]]:
     """Return title, unit and bars of the labels or values in all splits."""
     splits = list(report["splits"].values())
@@ -204,7 +177,7 @@ def dataset_context(report: Report) -> dict[str, Any]:
     title, counted, bars = label_distribution(report)
     return {
         "report": report,
-        "splits": split_rows(report),
+        "splits": [(name, report["splits"][name]) for name in Split.values],
         "answers_title": title,
         "counted": counted,
         "bars": bars,

@@ -1,4 +1,4 @@
-"""The answers of evaluations, as rows of pages."""
+"""The answers of evaluations, as rows of pages, and the form that evaluates a version."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,11 +6,15 @@ from typing import Any, Final
 
 from frontend.presenters.data import message_text
 from frontend.presenters.text_spans import TextSpan, text_spans
+from tenants.accounts.models import Tenant
 from tenants.datasets.models import GENERATIVE_TASKS, Task
 from versiontree.tree.evaluation_answers import AnswerChange, ChangeKind, RowAnswer, mcnemar
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.evaluations import datasets_like
 
 Row = Mapping[str, Any]
 TEXTS: Final = ("text", "text_pair", "question", "context", "prompt")
+DATASETS_OFFERED: Final = 50
 FOLDED_FROM: Final = 280
 HEAD: Final = 220
 MAX_TEXT_LENGTH: Final = 5_000
@@ -253,3 +257,11 @@ def in_words(task: str, answer: Any) -> list[str]:
         answer = [f"{label} (words {first + 1} to {end})" for label, first, end in answer]
     labels = [answer] if isinstance(answer, str) else list(answer)
     return [label for label in labels if label] or [NOTHING.get(Task(task), "nothing")]
+
+
+def evaluate_form(tenant: Tenant, version: Version, dataset: int | None = None) -> dict[str, Any]:
+    """Return the context of the form: the active job of the version, or datasets to choose from. `dataset`
+    is the one that is chosen first."""
+    job = next((job for job in version.jobs.all() if job.is_active), None)
+    datasets = datasets_like(tenant, version, limit=DATASETS_OFFERED)
+    return {"evaluated": version, "job": job, "datasets": datasets, "chosen": dataset or version.dataset_id}

@@ -1,14 +1,18 @@
-"""The answers and examples of the playground."""
+"""The columns, answers and examples of the playground."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.http import HttpRequest
+
 from frontend.forms.playground import FIELDS, PLACES
 from frontend.presenters.charts import LEVELS, Bar, ChartPart, level_parts, parts, score_bars
-from frontend.presenters.snippets import Snippets
+from frontend.presenters.snippets import Snippets, completion_snippets
 from frontend.presenters.text_spans import TextSpan, TokenizedText, text_spans, tokenized_texts
+from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
 from tenants.base.plurals import counted
 from tenants.datasets.models import Dataset
@@ -256,3 +260,30 @@ def _expected(row: Mapping[str, Any]) -> str:
     if "answers" in row:
         return str(next((answer["text"] for answer in row["answers"]), "no answer"))
     return ", ".join(row.get("labels", [row.get("label", "")]))
+
+
+@dataclass(frozen=True, slots=True)
+class ChatColumn:
+    """A model, and the code that asks it."""
+
+    offer: CallableHplm
+    snippets: Snippets
+
+    @property
+    def id(self) -> str:
+        """Return the id of the column within the page."""
+        return "chat-" + re.sub(r"[^a-z0-9-]", lambda found: f"_{ord(found[0])}", self.offer.reference)
+
+
+def chat_columns(request: HttpRequest, tenant: Tenant, offers: Iterable[CallableHplm]) -> list[ChatColumn]:
+    """Return a column for each model."""
+    base_url = request.build_absolute_uri("/v1")
+    return [
+        ChatColumn(offer, completion_snippets(base_url, offer.task, _full_name(tenant, offer)))
+        for offer in offers
+    ]
+
+
+def _full_name(tenant: Tenant, offer: CallableHplm) -> str:
+    reference = offer.reference
+    return reference if "/" in reference else f"{tenant.slug}/{reference}"

@@ -1,4 +1,4 @@
-"""Rows of webhooks and their deliveries."""
+"""Deliveries of webhooks."""
 
 import json
 from collections.abc import Iterable
@@ -7,22 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from frontend.status import RETRYING
-from tenants.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from tenants.webhooks.services.endpoints import endpoint_host
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookRow:
-    """A row of a webhook. `state` is active, failing or off."""
-
-    pk: object
-    host: str
-    url: str
-    description: str
-    kinds: list[str]
-    state: str
-    waiting: int
-    delivered: datetime | None
+from tenants.webhooks.models import DeliveryState, WebhookDelivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +34,6 @@ class DeliveryRow:
     result: str
     tries: list[AttemptRow]
     body: str
-
-
-def webhook_rows(endpoints: Iterable[WebhookEndpoint]) -> list[WebhookRow]:
-    """Return the rows of endpoints from `webhooks_of`."""
-    return [webhook_row(endpoint) for endpoint in endpoints]
-
-
-def webhook_row(endpoint: Any) -> WebhookRow:
-    """Return the row of an endpoint from `webhooks_of`."""
-    return WebhookRow(
-        pk=endpoint.pk,
-        host=endpoint_host(endpoint),
-        url=endpoint.url,
-        description=endpoint.description,
-        kinds=endpoint.kinds,
-        state=state_of(endpoint),
-        waiting=endpoint.waiting,
-        delivered=endpoint.delivered_at,
-    )
-
-
-def state_of(endpoint: WebhookEndpoint) -> str:
-    """Return the state of an endpoint: active, failing or off."""
-    if not endpoint.is_enabled:
-        return "off"
-    return "failing" if endpoint.failing_since else "active"
 
 
 def delivery_rows(deliveries: Iterable[WebhookDelivery]) -> list[DeliveryRow]:

@@ -16,9 +16,11 @@ from django.utils.safestring import SafeString
 from lucide.templatetags.lucide import lucide
 
 from frontend.access import TenantAccess
+from frontend.presenters import version_page
 from frontend.presenters.navigation import NavigationGroup, NavigationPage, navigation_of
 from frontend.status import style_of
 from tenants.base.plurals import counted, plural
+from versiontree.tree.models import Version
 
 register = template.Library()
 
@@ -108,6 +110,12 @@ def account_link(context: RequestContext, name: str, label: str) -> SafeString:
 def _link(url: str, label: str, *, current: bool) -> SafeString:
     link = '<a href="{}" aria-current="page">{}</a>' if current else '<a href="{}">{}</a>'
     return format_html(link, url, label)
+
+
+@register.simple_tag(takes_context=True)
+def version_url(context: Context, version: Version) -> str:
+    """Return the URL of a version's page."""
+    return version_page.version_url(context["tenant"], version)
 
 
 @register.simple_tag

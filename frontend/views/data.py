@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.presenters.charts import doubling_bars
-from frontend.presenters.coverage import coverage_rows, use_rows
+from frontend.presenters.coverage import coverage_rows
 from frontend.presenters.data import (
     corpus_rows,
     dataset_context,
@@ -202,8 +202,7 @@ def _shared_context(request: TenantRequest, upload: Corpus | Dataset) -> dict[st
     return {
         "roots": parents_ready_for(tenant).filter(kind=VersionKind.ROOT),
         "recommended": root_recommended(tenant, measured),
-        "uses": use_rows(tenant, page),
-        "uses_page": page,
+        "uses": page,
     }
 
 

@@ -12,11 +12,11 @@ from frontend.presenters.evaluation_answers import (
     answer_names,
     answered_rows,
     changed_rows,
+    evaluate_form,
     significance_text,
     tallies,
 )
 from frontend.presenters.evaluation_csv import changed_csv_columns, changed_csv_rows, csv_columns, csv_rows
-from frontend.presenters.evaluation_form import evaluate_form
 from frontend.presenters.versions import promotable
 from frontend.shortcuts import action_result, paginate, redirect_to, render_page
 from tenants.accounts.models import Role

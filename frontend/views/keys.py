@@ -10,7 +10,6 @@ from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.tenant import DEFAULT_OVERLAP, OVERLAPS, KeyForm, RotateForm
-from frontend.presenters.keys import key_rows
 from frontend.presenters.sample_calls import call_with_key
 from frontend.shortcuts import action_result, redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
@@ -84,8 +83,8 @@ def _page(request: TenantRequest, form: KeyForm, plaintext: str = "", old: str =
     return render_page(
         request,
         "keys/index.html",
-        keys=key_rows(api_keys_active(tenant)),
-        ended=key_rows(api_keys_ended(tenant, timezone.now() - ENDED_SHOWN)),
+        keys=api_keys_active(tenant),
+        ended=api_keys_ended(tenant, timezone.now() - ENDED_SHOWN),
         form=form,
         plaintext=plaintext,
         call=call_with_key(request, tenant, offers[0], plaintext) if offers else "",

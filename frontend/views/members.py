@@ -9,7 +9,6 @@ from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.tenant import InviteForm, RoleForm
-from frontend.presenters.members import invitation_rows, member_rows
 from frontend.shortcuts import action_result, paginate, redirect_to, render_page, run_action, submit_form
 from tenants.accounts.models import Invitation, Role
 from tenants.accounts.selectors import invitation_of, invitations_of, member_of, members_of
@@ -115,14 +114,13 @@ def _delivered(request: TenantRequest, made: tuple[Invitation, str]) -> HttpResp
 def _page(request: TenantRequest, form: InviteForm, **more: Any) -> HttpResponse:
     tenant, members = request.access.tenant, members_of(request.access.tenant)
     page = paginate(request, members)
-    owners = members.filter(role=Role.OWNER).count()
-    invitations = invitation_rows(invitations_of(tenant)) if request.access.is_owner else []
     return render_page(
         request,
         "members/index.html",
-        members=member_rows(page, request.user, owners),
+        members=page,
         page=page,
-        invitations=invitations,
+        only_owner=members.filter(role=Role.OWNER).count() == 1,
+        invitations=invitations_of(tenant) if request.access.is_owner else [],
         form=form,
         roles=Role.choices,
         **more,

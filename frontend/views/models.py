@@ -16,7 +16,7 @@ from frontend.presenters.canaries import canary_trials
 from frontend.presenters.charts import line_chart
 from frontend.presenters.cloning import duplicate_url
 from frontend.presenters.comparison import comparison_of, newest_evaluated
-from frontend.presenters.evaluation_form import evaluate_form
+from frontend.presenters.evaluation_answers import evaluate_form
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
 from frontend.presenters.models import branch_names, daily_requests, model_rows, usage_sum

@@ -19,8 +19,7 @@ from structlog.contextvars import bind_contextvars, get_contextvars
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.generation import GenerationForm
 from frontend.forms.playground import ChosenModels, PlaygroundForm, chosen_models
-from frontend.presenters.generation import chat_columns
-from frontend.presenters.playground import Column, Examples, column_of, examples_of
+from frontend.presenters.playground import Column, Examples, chat_columns, column_of, examples_of
 from frontend.presenters.snippets import Snippets, snippets_of
 from frontend.shortcuts import render_page
 from inference.api.infer import InferRun

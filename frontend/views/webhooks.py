@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.tenant import DEFAULT_OVERLAP, OVERLAPS, RotateForm, WebhookForm
-from frontend.presenters.webhooks import delivery_rows, webhook_row, webhook_rows
+from frontend.presenters.webhooks import delivery_rows
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action, submit_form
 from tenants.accounts.models import Role
 from tenants.webhooks.models import WebhookEndpoint
@@ -119,8 +119,8 @@ def _update(request: TenantRequest, endpoint: WebhookEndpoint, form: WebhookForm
 
 
 def _index(request: TenantRequest, form: WebhookForm) -> HttpResponse:
-    rows = webhook_rows(webhooks_of(request.access.tenant))
-    return render_page(request, "webhooks/index.html", rows=rows, form=form)
+    endpoints = webhooks_of(request.access.tenant)
+    return render_page(request, "webhooks/index.html", endpoints=endpoints, form=form)
 
 
 def _page(
@@ -132,7 +132,6 @@ def _page(
         request,
         "webhooks/page.html",
         endpoint=endpoint,
-        webhook=webhook_row(endpoint),
         deliveries=delivery_rows(page),
         page=page,
         form=form or WebhookForm(initial=initial),

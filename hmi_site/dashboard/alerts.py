@@ -72,7 +72,7 @@ def work_alerts(jobs: Jobs) -> Iterator[Alert]:
 
 def drift_alerts() -> Iterator[Alert]:
     """Versions whose answers drifted today or yesterday, UTC (one query)."""
-    changelist = reverse("admin:usage_answerday_changelist")
+    changelist = reverse("admin:tree_version_changelist")
     for row in days_drifted(datetime.now(UTC).date() - timedelta(days=1), MAX_DRIFTED_SHOWN):
         name = f"{row.tenant}/{row.model_name}:{row.version}"
         text = f"Drift of {name} on {row.day.day} {row.day:%b}: {row.drift}."

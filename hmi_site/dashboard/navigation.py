@@ -39,11 +39,10 @@ MENU: Final = (
             "transfer.Takeout",
             "usage.UsageDay",
             "usage.LoggedRequest",
-            "usage.OmittedRequests",
         ),
     ),
-    MenuEntry("Roots", "potted_plant", ("tree.Root", "tree.Artifact", "tree.VersionArtifact")),
-    MenuEntry("Domains", "account_tree", ("tree.Domain", "datasets.Corpus", "tree.Coverage")),
+    MenuEntry("Roots", "potted_plant", ("tree.Root", "tree.Artifact")),
+    MenuEntry("Domains", "account_tree", ("tree.Domain", "datasets.Corpus")),
     MenuEntry(
         "Models",
         "psychology",
@@ -51,11 +50,7 @@ MENU: Final = (
             "tree.Hplm",
             "tree.Version",
             "tree.Alias",
-            "tree.AliasMove",
             "datasets.Dataset",
-            "datasets.DatasetSplit",
-            "tree.Evaluation",
-            "usage.AnswerDay",
         ),
     ),
     MenuEntry(
@@ -63,13 +58,9 @@ MENU: Final = (
         "work",
         (
             "jobs.Job",
-            "jobs.JobEvent",
-            "jobs.JobShard",
-            "tree.FineTuning",
             "batches.Batch",
             "datasets.Upload",
             "datasets.UploadCheck",
-            "datasets.File",
         ),
     ),
     MenuEntry("Workers", "dns", view="admin:serving-workers"),
@@ -79,7 +70,7 @@ MENU: Final = (
         ("accounts.User", "auth.Group", "account.EmailAddress", "mfa.Authenticator", "axes.AccessAttempt"),
     ),
     MenuEntry("Settings", "settings", view="admin:settings", superuser=True),
-    MenuEntry("Audit log", "receipt_long", ("audit.AuditEvent", "accounts.IdempotentResponse")),
+    MenuEntry("Audit log", "receipt_long", ("audit.AuditEvent",)),
 )
 """The entries in the order of the work."""
 

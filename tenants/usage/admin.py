@@ -4,7 +4,10 @@ from django.contrib import admin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.base.admin.base import ReadOnlyAdmin, format_timestamp
-from tenants.usage.models import AnswerDay, LoggedRequest, OmittedRequests, UsageDay
+from tenants.usage.models import (
+    LoggedRequest,
+    UsageDay,
+)
 
 
 @admin.register(UsageDay)
@@ -29,19 +32,6 @@ class UsageDayAdmin(ReadOnlyAdmin):
     search_fields = ("tenant__slug", "model_name")
     show_full_result_count = False
     ordering = ("-day",)  # one field, which has an index: there may be a hundred thousand rows a day
-
-
-@admin.register(AnswerDay)
-class AnswerDayAdmin(ReadOnlyAdmin):
-    """Answers by tenant, day, model and version."""
-
-    list_display = ("day", "tenant", "model_name", "version", "texts", "cascade_texts", "escalated_texts")
-    list_filter = (("tenant", AutocompleteSelectFilter), "day")
-    list_filter_submit = True
-    list_select_related = ("tenant",)
-    search_fields = ("tenant__slug", "model_name")
-    show_full_result_count = False
-    ordering = ("-day",)  # as that of UsageDay
 
 
 @admin.register(LoggedRequest)
@@ -70,15 +60,3 @@ class LoggedRequestAdmin(ReadOnlyAdmin):
     def timestamp(self, request: LoggedRequest) -> str:
         """Return the time to the second."""
         return format_timestamp(request.at)
-
-
-@admin.register(OmittedRequests)
-class OmittedRequestsAdmin(ReadOnlyAdmin):
-    """Requests that are not in the log, by tenant and hour."""
-
-    list_display = ("hour", "tenant", "requests", "refused", "failed")
-    list_filter = (("tenant", AutocompleteSelectFilter), "hour")
-    list_filter_submit = True
-    list_select_related = ("tenant",)
-    search_fields = ("tenant__slug",)
-    show_full_result_count = False

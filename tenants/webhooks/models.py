@@ -2,6 +2,7 @@
 
 import uuid
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import models
@@ -94,6 +95,18 @@ class WebhookEndpoint(models.Model):
     def is_enabled(self) -> bool:
         """Whether events are sent to it."""
         return self.disabled_at is None
+
+    @property
+    def state(self) -> str:
+        """Return active, failing or off."""
+        if not self.is_enabled:
+            return "off"
+        return "failing" if self.failing_since else "active"
+
+    @property
+    def host(self) -> str:
+        """Return the host of the address, for logs: the rest of an address is often a secret."""
+        return urlsplit(self.url).hostname or ""
 
 
 class WebhookDelivery(models.Model):

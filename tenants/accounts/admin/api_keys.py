@@ -10,7 +10,7 @@ from rest_framework_api_key.models import APIKey
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from tenants.accounts.models import ApiKey, IdempotentResponse, Invitation, InvitationState, Scope
+from tenants.accounts.models import ApiKey, Invitation, InvitationState, Scope
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke
 from tenants.base.admin.base import ModelForm, PageActionsAdmin, ReadOnlyAdmin, staff_user
 from tenants.base.admin.confirm import require_typed_name
@@ -97,19 +97,6 @@ class ApiKeyAdmin(PageActionsAdmin):
         """Revoke the selected keys."""
         done = sum(api_key_revoke(api_key=key, actor=staff_user(request)) for key in keys)
         self.message_user(request, f"{done} revoked.", messages.WARNING)
-
-
-@admin.register(IdempotentResponse)
-class IdempotentResponseAdmin(ReadOnlyAdmin):
-    """Stored responses of requests with an idempotency key. Their content is encrypted."""
-
-    list_display = ("created_at", "tenant", "status")
-    list_filter = ("status", ("tenant", AutocompleteSelectFilter), "created_at")
-    list_filter_submit = True
-    list_select_related = ("tenant",)
-    fields = ("created_at", "tenant", "status")
-    readonly_fields = fields
-    show_full_result_count = False
 
 
 @admin.register(Invitation)

@@ -95,6 +95,13 @@ class ApiKey(AbstractAPIKey):
     def __str__(self) -> str:
         return f"{self.prefix} ({self.name})"
 
+    @property
+    def state(self) -> str:
+        """Return active, expired or revoked."""
+        if self.revoked:
+            return "revoked"
+        return "expired" if self.has_expired else "active"
+
     def allows(self, scope: Scope) -> bool:
         """Whether the key has this scope."""
         return scope.value in self.scopes

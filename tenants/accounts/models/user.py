@@ -18,6 +18,11 @@ class User(AbstractUser):
         help_text="Mark the user's finished jobs in the navigation, and send e-mails about them.",
     )
 
+    @property
+    def display_name(self) -> str:
+        """Return the full name, or the user name without one."""
+        return self.get_full_name() or self.get_username()
+
     class Meta(AbstractUser.Meta):
         constraints = (
             UniqueConstraint(

@@ -23,7 +23,7 @@ from tenants.base.admin.base import (
     staff_user,
 )
 from tenants.base.errors import HmiError
-from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, Upload, UploadCheck
+from tenants.datasets.models import Corpus, Dataset, DatasetSplit, Upload, UploadCheck
 from tenants.datasets.services.corpora import corpus_delete, corpus_preview, corpus_upload
 from tenants.datasets.services.datasets import dataset_delete
 from tenants.datasets.services.uploads import upload_delete
@@ -175,21 +175,6 @@ class DatasetAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin):
             dataset_delete(dataset=dataset, actor=staff_user(request))
 
 
-@admin.register(DatasetSplit)
-class DatasetSplitAdmin(NoAddOrChangeAdmin):
-    """Splits of all datasets, read-only. They are deleted with their dataset."""
-
-    size = file_size_column("size_bytes")
-    list_display = ("dataset", "split", "rows", "size")
-    list_filter = ("split",)
-    list_select_related = ("dataset__tenant",)
-    search_fields = ("dataset__name", "sha256")
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # Django checks this when a dataset is deleted with its splits. The list has no delete action.
-        return obj is not None and super().has_delete_permission(request, obj)
-
-
 @admin.register(Upload)
 class UploadAdmin(NoAddOrChangeAdmin):
     """Uploads that are not used yet. They can be deleted."""
@@ -231,16 +216,3 @@ class UploadCheckAdmin(ReadOnlyAdmin):
     def error_json(self, check: Any) -> SafeString:
         """Return the error as indented JSON."""
         return pretty_json(check.error)
-
-
-@admin.register(File)
-class FileAdmin(ReadOnlyAdmin):
-    """Files of the files API: training files, and inputs and results of batches."""
-
-    size = file_size_column("size_bytes")
-    list_display = ("filename", "purpose", "tenant", "size", "created_by", "created_at", "expires_at")
-    list_filter = ("purpose", ("tenant", AutocompleteSelectFilter), "created_at")
-    list_filter_submit = True
-    list_select_related = ("tenant", "created_by")
-    search_fields = ("filename", "tenant__slug", "sha256")
-    show_full_result_count = False

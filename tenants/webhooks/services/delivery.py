@@ -23,7 +23,7 @@ from tenants.base.advisory_lock import advisory_xact_lock
 from tenants.base.errors import HmiError
 from tenants.webhooks.http_client import Resolve, WebhookResponse, post, resolve_host, signed_headers
 from tenants.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from tenants.webhooks.services.endpoints import endpoint_host, signing_secrets, webhook_audit
+from tenants.webhooks.services.endpoints import signing_secrets, webhook_audit
 
 log = logging.getLogger(__name__)
 
@@ -177,5 +177,5 @@ def _disable_if_due(endpoint: WebhookEndpoint, response: WebhookResponse, now: d
     else:
         return
     endpoint.disabled_at, endpoint.disabled_reason = now, reason[:200]
-    log.warning("Webhook %s (%s) was disabled: %s", endpoint.pk, endpoint_host(endpoint), reason)
+    log.warning("Webhook %s (%s) was disabled: %s", endpoint.pk, endpoint.host, reason)
     webhook_audit("webhook.disable", endpoint, None, {"reason": endpoint.disabled_reason})

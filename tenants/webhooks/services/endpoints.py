@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from django.db import transaction
 from django.utils import timezone
@@ -158,16 +157,11 @@ def clean_description(description: str) -> str:
     return text
 
 
-def endpoint_host(endpoint: WebhookEndpoint) -> str:
-    """The host of the address, for logs: the rest of an address is often a secret."""
-    return urlsplit(endpoint.url).hostname or ""
-
-
 def webhook_audit(verb: str, endpoint: WebhookEndpoint, actor: Actor, detail: dict[str, Any]) -> None:
     """Record an audit event of an endpoint."""
     audit_record(
         verb=verb,
-        subject=endpoint_host(endpoint),
+        subject=endpoint.host,
         tenant=endpoint.tenant,
         actor=actor,
         detail={"webhook": str(endpoint.pk), **detail},

@@ -88,19 +88,19 @@ def test_the_menu_has_ten_entries_in_the_order_of_the_work(staff: Client) -> Non
 def test_every_list_is_a_tab_below_one_entry_of_the_menu(staff: Client) -> None:
     in_menu = sorted(name for entry in MENU for name in entry.models)
     assert in_menu == sorted(model._meta.label for model in admin.site._registry)
-    events = staff.get(reverse("admin:jobs_jobevent_changelist")).content.decode()
-    tabs = events.split('id="tabs-items"')[1].split("</nav>")[0]
-    for model in ("jobs_job", "jobs_jobevent", "batches_batch", "datasets_upload"):
+    listed = staff.get(reverse("admin:jobs_job_changelist")).content.decode()
+    tabs = listed.split('id="tabs-items"')[1].split("</nav>")[0]
+    for model in ("jobs_job", "batches_batch", "datasets_upload"):
         assert f'href="{reverse(f"admin:{model}_changelist")}"' in tabs
 
 
 def test_staff_see_the_entries_that_they_may_view(client: Client, staff: Client) -> None:
     clerk = User.objects.create_user("clerk", is_staff=True)
-    clerk.user_permissions.add(Permission.objects.get(codename="view_jobevent"))
+    clerk.user_permissions.add(Permission.objects.get(codename="view_batch"))
     client.force_login(clerk)
     menu = client.get("/admin/").content.decode().split('id="nav-sidebar-apps"')[1].split("</ol>")[0]
     links = re.findall(r'href="([^"]+)"', menu)
-    assert links == ["/admin/", "/admin/jobs/jobevent/", "/admin/serving/"]
+    assert links == ["/admin/", "/admin/batches/batch/", "/admin/serving/"]
 
 
 def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(

@@ -1,4 +1,4 @@
-"""Admin pages of jobs, their events and their shards."""
+"""Admin pages of jobs."""
 
 from typing import Any
 
@@ -15,22 +15,20 @@ from unfold.decorators import display
 
 from tenants.base.admin.base import (
     NoAddOrChangeAdmin,
-    ReadOnlyAdmin,
     ReadOnlyInline,
     admin_link,
-    changelist_link,
     format_timestamp,
     staff_user,
 )
 from tenants.base.admin.confirm import require_typed_name
-from versiontree.jobs.models import JOB_STATE_COLOURS, Job, JobEvent, JobShard, JobState
+from versiontree.jobs.models import JOB_STATE_COLOURS, Job, JobEvent, JobState
 from versiontree.jobs.selectors import queue_positions
 from versiontree.jobs.services.control import PRIORITIES, job_cancel, job_prioritise, job_requeue, job_retry
-from versiontree.tree.admin.base import VERSION_NAME, ServiceAdmin, collapsed_json, colours, short_json
+from versiontree.tree.admin.base import VERSION_NAME, ServiceAdmin, collapsed_json, colours
 
 
 class JobEventInline(ReadOnlyInline):
-    """The job's history without its metrics, which the list of all events has."""
+    """The job's history without its metrics, which the tenant's page draws."""
 
     model = JobEvent
     fields = ("moment", "kind", "message")
@@ -85,7 +83,6 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         "error_code",
         "shown_params",
         "shown_metrics",
-        "all_events",
         "created_by",
         "created_at",
         "queued_at",
@@ -176,11 +173,6 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         """The metrics as JSON."""
         return collapsed_json(job.metrics)
 
-    @admin.display(description="Events")
-    def all_events(self, job: Job) -> SafeString:
-        """A link to the list of all events, metrics included."""
-        return changelist_link(JobEvent, f"q={job.pk}", "All events and metrics")
-
     @admin.action(description="Cancel", permissions=["operate"])
     @require_typed_name("cancel", warning="Running jobs are stopped.", confirm_single=False)
     def cancel(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
@@ -239,49 +231,3 @@ def _progress_context(job: Job) -> dict[str, Any]:
         "percent": f"{100 * job.progress:.0f}",
         "ends_at": job.expected_at if job.state == JobState.RUNNING else None,
     }
-
-
-@admin.register(JobEvent)
-class JobEventAdmin(ReadOnlyAdmin):
-    """The history of all jobs."""
-
-    list_display = ("moment", "to_job", "kind", "message", "figures")
-    list_filter = ("kind", "at")
-    list_select_related = tuple(f"job__{field}" for field in VERSION_NAME)
-    search_fields = ("job__id", "message")
-    show_full_result_count = False
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Without those of background jobs."""
-        events: QuerySet[Any] = super().get_queryset(request).filter(job__version__isnull=False)
-        return events
-
-    @admin.display(description="At (UTC)", ordering="at")
-    def moment(self, event: JobEvent) -> str:
-        """The time, to the second."""
-        return format_timestamp(event.at)
-
-    @admin.display(description="Data")
-    def figures(self, event: JobEvent) -> str:
-        """The metrics, cut to one line."""
-        return short_json(event.data)
-
-    @admin.display(description="Job", ordering="job")
-    def to_job(self, event: JobEvent) -> SafeString:
-        """The job of the event."""
-        return admin_link(event.job)
-
-
-@admin.register(JobShard)
-class JobShardAdmin(ReadOnlyAdmin):
-    """The shards of jobs, their workers and errors."""
-
-    list_display = ("stage", "number", "to_job", "state", "worker", "attempts", "error_code")
-    list_filter = ("state", "stage")
-    list_select_related = tuple(f"job__{field}" for field in VERSION_NAME)
-    search_fields = ("job__id", "worker", "error_code")
-
-    @admin.display(description="Job", ordering="job")
-    def to_job(self, shard: JobShard) -> SafeString:
-        """The job of the shard."""
-        return admin_link(shard.job)

@@ -9,7 +9,6 @@ from django.contrib import messages
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.text import Truncator
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
 from tenants.base.admin.base import LINK_STYLE, ModelForm, PageActionsAdmin, collapsible, json_block
@@ -67,11 +66,6 @@ def collapsed_json(figures: Any) -> SafeString | None:
     if not figures:
         return None
     return collapsible(json_block(_rounded(figures)))
-
-
-def short_json(figures: Any) -> str:
-    """The first 120 characters of JSON, numbers rounded to six digits."""
-    return Truncator(json.dumps(_rounded(figures), ensure_ascii=False)).chars(120) if figures else ""
 
 
 def _rounded(figures: Any) -> Any:

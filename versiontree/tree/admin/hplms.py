@@ -10,10 +10,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.base.admin.base import (
     ModelForm,
-    ReadOnlyAdmin,
     ReadOnlyInline,
     admin_link,
-    pretty_json,
     staff_user,
 )
 from tenants.base.admin.confirm import require_typed_name
@@ -21,7 +19,7 @@ from versiontree.tree.admin.base import ServiceAdmin
 from versiontree.tree.admin.dependents import DependentsFilter
 from versiontree.tree.admin.forms import AliasForm, HplmForm, HplmUpdateForm
 from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
-from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm
+from versiontree.tree.models import Alias, Hplm
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.services.hplms import hplm_delete, hplm_pin, hplm_unpin
 
@@ -145,43 +143,3 @@ class AliasAdmin(ServiceAdmin):
     def save_model(self, request: HttpRequest, obj: Alias, form: ModelForm, change: bool) -> None:
         if isinstance(form, AliasForm):
             form.act(staff_user(request))
-
-
-@admin.register(AliasMove)
-class AliasMoveAdmin(ReadOnlyAdmin):
-    """Moves of aliases."""
-
-    list_display = ("moved_at", "hplm", "name", "from_version", "to_version", "reason", "moved_by")
-    list_select_related = (
-        "hplm__tenant",
-        "from_version__hplm__tenant",
-        "from_version__root",
-        "to_version__hplm__tenant",
-        "to_version__root",
-        "moved_by",
-    )
-    search_fields = ("name", "hplm__name", "hplm__tenant__slug")
-
-
-@admin.register(FineTuning)
-class FineTuningAdmin(ReadOnlyAdmin):
-    """Fine-tuning jobs of the OpenAI API, with their errors."""
-
-    list_display = ("name", "model", "tenant", "state", "created_at", "finished_at")
-    list_filter = ("state", ("tenant", AutocompleteSelectFilter), "created_at")
-    list_filter_submit = True
-    list_select_related = ("tenant",)
-    search_fields = ("name", "model", "tenant__slug")
-    exclude = ("request_fields", "options", "settings", "error")
-    readonly_fields = ("request_details", "error_details")
-    show_full_result_count = False
-
-    @admin.display(description="Request")
-    def request_details(self, tuning: Any) -> SafeString:
-        """The fields of the request as JSON."""
-        return pretty_json(tuning.request_fields)
-
-    @admin.display(description="Error")
-    def error_details(self, tuning: Any) -> SafeString:
-        """The error as JSON."""
-        return pretty_json(tuning.error)

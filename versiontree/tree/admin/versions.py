@@ -1,4 +1,4 @@
-"""Admin pages of versions, artifacts, coverages and evaluations."""
+"""Admin pages of versions and artifacts."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +17,6 @@ from tenants.base.admin.base import (
     AutocompleteFilterAdmin,
     ModelForm,
     NoAddOrChangeAdmin,
-    ReadOnlyAdmin,
     ReadOnlyInline,
     admin_link,
     parse_ids,
@@ -31,7 +30,7 @@ from versiontree.transfer.archive.sources import zip_response
 from versiontree.transfer.services.version_export import version_download
 from versiontree.tree.admin.base import STATE_COLOURS, VERSION_NAME, ServiceAdmin, collapsed_json, text_lines
 from versiontree.tree.admin.forms import VersionForm
-from versiontree.tree.models import Artifact, Coverage, Evaluation, Version, VersionArtifact
+from versiontree.tree.models import Artifact, Version, VersionArtifact
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.versions import version_warnings
 from versiontree.tree.services.version_completion import version_retry
@@ -257,55 +256,3 @@ class ArtifactAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         """Compare the files on disk with the digests."""
         store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
         self.each(request, rows, lambda row: store.verify(row.kind, row.digest), "verified")
-
-
-@admin.register(VersionArtifact)
-class VersionArtifactAdmin(ReadOnlyAdmin):
-    """Artifacts of versions."""
-
-    list_display = ("version", "role", "artifact")
-    list_filter = ("role",)
-    list_select_related = (*VERSION_NAME, "artifact")
-    search_fields = ("artifact__digest", "version__hplm__name", "version__domain__name")
-
-
-@admin.register(Coverage)
-class CoverageAdmin(NoAddOrChangeAdmin):
-    """Coverages of uploads. A deleted one is measured again when a page needs it."""
-
-    list_display = (
-        "version",
-        "corpus",
-        "dataset",
-        "tenant",
-        "trigrams",
-        "bigrams",
-        "unigrams",
-        "error_message",
-    )
-    list_select_related = (
-        "tenant",
-        "corpus__tenant",
-        "dataset__tenant",
-        "version__root",
-        "version__domain__root",
-        "version__hplm__tenant",
-    )
-    search_fields = ("corpus__name", "dataset__name", "tenant__slug")
-
-
-@admin.register(Evaluation)
-class EvaluationAdmin(ReadOnlyAdmin):
-    """Evaluations of versions. The page of the version shows the answers."""
-
-    list_display = ("version", "dataset_name", "tenant", "artifact", "evaluated_at")
-    list_filter = (("tenant", AutocompleteSelectFilter), "evaluated_at")
-    list_filter_submit = True
-    list_select_related = (
-        "tenant",
-        "artifact",
-        "version__hplm__tenant",
-        "version__root",
-        "version__domain__root",
-    )
-    search_fields = ("dataset_name", "test_sha256", "tenant__slug", "version__hplm__name")
