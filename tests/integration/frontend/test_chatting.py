@@ -85,11 +85,6 @@ def test_a_row_of_the_dataset_becomes_the_message_or_the_prompt(owner: Client) -
         assert re.fullmatch(r"What is \d+\?", fields(owner.post(UPDATE, asked).content.decode())[-1])
 
 
-def test_without_javascript_the_page_says_what_it_needs(owner: Client) -> None:
-    page = owner.post("/t/acme/playground/send/", {"model": CHAT, "text": "Hello"}).content.decode()
-    assert "This page needs JavaScript." in page
-
-
 def test_generative_models_are_suggested_by_name(owner: Client) -> None:
     options = text_of(owner, "/t/acme/playground/models/", add="writ", model="poet@default")
     assert attributes(options, "option", "value") == [CHAT]
@@ -112,15 +107,3 @@ def test_the_layers_of_an_imported_lora_are_not_guessed() -> None:
     assert "Trained layers" in dict(decoder_facts(steps))
     steps[0].version.config["imported"] = {"from": "peft"}
     assert "Trained layers" not in dict(decoder_facts(steps))
-
-
-def test_a_generative_model_has_no_labels_and_a_program_that_asks_it(owner: Client) -> None:
-    page = text_of(owner, "/t/acme/models/writer/")
-    assert "0 labels" not in page
-    assert "client.chat.completions.create" in page
-    assert "client.completions.create" in text_of(owner, "/t/acme/models/continuer/")
-
-
-def test_the_tree_tells_a_decoder_from_other_roots(owner: Client) -> None:
-    assert "Decoder, for generative models" in text_of(owner, "/t/acme/tree/", q="smol")
-    assert "Decoder, for" not in text_of(owner, "/t/acme/tree/", q="minilm")

@@ -12,7 +12,6 @@ from tenants.datasets.services.datasets import dataset_upload
 from tenants.datasets.services.uploads import upload_receive
 from tests.e2e.world import World
 from tests.unit.tenants.files import jsonl
-from versiontree.tree.services.domains import domain_create
 
 
 @pytest.fixture
@@ -62,15 +61,6 @@ def test_a_dataset_whose_splits_share_nothing_says_so_and_what_was_made_from_it(
     assert (
         'href="/t/acme/models/triage/versions/1/"' in owner.get(f"/t/acme/data/{address}/").content.decode()
     )
-
-
-def test_a_corpus_s_page_shows_lengths_and_what_was_made_from_it(owner: Client, world: World) -> None:
-    address = f"corpora/{world.corpus.pk}"
-    assert panel(owner, address, "Lengths") == ["Lengths", "texts by words", "8 to 15", "1,501"]
-    drawn = owner.get(f"/t/acme/data/{address}/").content.decode()
-    assert 'aria-label="8 to 15"' not in drawn, "a bar alone compares nothing"
-    domain_create(tenant=world.tenant, parent=world.root, name="own", corpus=world.corpus, actor=world.owner)
-    assert panel(owner, address, "Used by") == ["Used by", "own v1", "Domain", "Training"]
 
 
 def test_the_sample_dataset_is_there_after_one_click_and_there_once(owner: Client, world: World) -> None:

@@ -79,21 +79,6 @@ def text_of(browser: Client, address: str, **query: Any) -> str:
     return page
 
 
-def test_the_pages_of_a_generative_model_have_no_policy_and_a_request_for_completions(
-    owner: Client, world: World, decoder: Version
-) -> None:
-    version = writer(world, decoder, prompts(world))
-    page = text_of(owner, VERSION)
-    assert "ROUGE-L" in page
-    assert "61.0%" in page
-    assert "set no quality" not in page
-    assert "format=peft" in page
-    assert "/v1/completions" in text_of(owner, "/t/acme/models/writer/")
-    assert "Decoder" in text_of(owner, "/t/acme/roots/smol/versions/1/")
-    for job in version.jobs.all():
-        assert "LoRA" in text_of(owner, f"/t/acme/jobs/{job.pk}/") or job.kind == "evaluate"
-
-
 def asked(world: World, tests: int = 60) -> Dataset:
     """Prompts with completions, and so many of them to test with."""
     files = {
@@ -238,16 +223,6 @@ def test_the_wizard_offers_the_decoders_and_their_settings(
 def test_the_wizard_offers_no_decoder_for_labels(owner: Client, world: World, decoder: Version) -> None:
     parents = text_of(owner, NEW, step="parent", dataset=world.dataset.pk)
     assert "smol" not in parents
-
-
-def test_data_shows_prompts_with_completions_and_conversations(owner: Client, world: World) -> None:
-    page = text_of(owner, f"/t/acme/data/datasets/{prompts(world).pk}/")
-    assert "Prompt and completion" in page
-    assert "It is" in page
-    assert "Words per completion" in page
-    page = text_of(owner, f"/t/acme/data/datasets/{chats(world).pk}/")
-    assert "user: What is" in page
-    assert "assistant: A number" in page
 
 
 def test_a_batch_of_a_generative_model_is_started_on_the_page_that_says_what_a_line_is(

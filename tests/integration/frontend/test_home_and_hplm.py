@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tenants.accounts.services.api_keys import api_key_create
-from tenants.usage.models import Quota, UsageDay
+from tenants.usage.models import UsageDay
 from tenants.usage.services.usage import usage_record, usage_sums_rebuild
 from tests.e2e.measures import evaluation
 from tests.e2e.world import World, nothing_of_use, versions_finish
@@ -71,40 +71,10 @@ def test_an_hplm_is_ready_while_its_requests_succeed(owner: Client, world: World
     assert status(owner) == "Ready"
 
 
-def test_the_home_page_sets_usage_against_the_quota(owner: Client, world: World) -> None:
-    page = page_of(owner)
-    assert "1 of 50" in page
-    assert "3 of 1,000,000" in page
-    assert 'class="near"' not in page
-    Quota.unscoped.update_or_create(tenant=world.tenant, defaults={"max_models": 1})
-    assert page_of(owner).count('class="near"') == 1
-
-
-def test_versions_stand_side_by_side_with_what_rose_and_what_fell(owner: Client, world: World) -> None:
-    assert "Version comparison" not in page_of(owner, "models/triage/")
-    second_version(world)
-    page = page_of(owner, "models/triage/")
-    accuracy = re.search(r"Accuracy</span></th>(.*?)</tr>", page)
-    assert accuracy is not None
-    assert re.findall(r">(\d+ of \d+), [^<]*<", accuracy[1]) == ["44 of 48", "34 of 48"]
-    assert re.search(r'<small class="fell">-\d+\.\d</small>', page)
-
-
 def test_a_first_version_has_nothing_to_roll_back_to(owner: Client, world: World) -> None:
     assert "Roll back" not in page_of(owner, "models/triage/")
     second_version(world)
     assert "Roll back" in page_of(owner, "models/triage/")
-
-
-def test_who_may_only_look_can_neither_roll_back_nor_promote(client: Client, world: World) -> None:
-    second_version(world)
-    client.force_login(world.viewer)
-    assert "Version comparison" in page_of(client, "models/triage/")
-    versions = [f"models/triage/versions/{where}/" for where in ("1", "2", "2/compare/1")]
-    for address in ("models/triage/", *versions):
-        page = page_of(client, address)
-        assert "Roll back" not in page, address
-        assert "Promote" not in page, address
 
 
 def test_who_moved_an_alias_and_why_stays_in_its_history(owner: Client, world: World) -> None:
@@ -185,10 +155,3 @@ def test_the_list_of_hplms_is_chosen_from_and_sorted(owner: Client, world: World
     hplm_update(hplm=Hplm.unscoped.get(name="triage"), dataset=world.dataset, actor=world.owner)
     assert listed("status=building") == ["alpha", "triage", "zeta"], "the newest version says"
     assert listed("status=ready") == []
-
-
-def test_the_tree_names_states_as_the_lists_do(owner: Client, world: World) -> None:
-    hplm_create(
-        tenant=world.tenant, name="alpha", parent=world.root, dataset=world.dataset, actor=world.owner
-    )
-    assert re.search(r"v1</a> Training", owner.get("/t/acme/tree/?q=alpha").content.decode())

@@ -52,15 +52,6 @@ def test_who_came_first_is_served_first_and_jobs_that_wait_for_another_have_no_p
     assert queue_positions([*map(again, first), *second]) == {second[0].pk: 1}
 
 
-def test_the_place_in_the_queue_stands_on_the_page_of_a_job_and_on_the_home_page(
-    owner: Client, world: World
-) -> None:
-    made(world, "one")
-    second = made(world, "two")[0]
-    assert ("Queue position", "2 1 ahead") in Page(page_of(owner, second)).facts
-    assert "number 2 in the queue" in owner.get("/t/acme/").content.decode()
-
-
 def test_the_mark_of_a_job_differs_exactly_when_its_page_would(world: World) -> None:
     ahead, job = made(world, "one")[0], made(world, "two")[0]
     words: list[str] = []
@@ -117,23 +108,6 @@ def test_a_failure_is_told_with_where_it_was_and_what_to_do(owner: Client, world
     ]
     assert page.count("Skipped") == 1, "the step after it, which nobody cancelled"
     assert "Canceled" not in page + of_version
-
-
-def test_the_evaluation_of_a_job_has_the_figures_of_its_version_and_no_bar_once_it_has_succeeded(
-    owner: Client, world: World
-) -> None:
-    training, evaluating = jobs_in_order(world.hplm)
-    shown = page_of(owner, evaluating)
-    facts = Page(shown).facts
-    assert facts.index(("Accuracy", "44 of 48, 80 to 97 %")) < facts.index(("Majority baseline", "31.2%"))
-    assert ("Test rows", "48") in facts
-    assert ("Job ID", str(evaluating.pk)) in facts, "as the API and the command take it"
-    assert "<progress" not in shown + page_of(owner, training)
-    assert "<dt>Done</dt>" not in shown
-    running = made(world, "one")[0]
-    start(running, 0.4, "fine-tune")
-    assert ("Done", "40.0%") in Page(page_of(owner, running)).facts
-    assert "<progress" in page_of(owner, running)
 
 
 def took(**seconds: int) -> None:
@@ -313,10 +287,3 @@ def test_a_further_version_is_cloned_into_the_form_of_a_further_version(owner: C
 def test_what_was_made_from_nothing_that_is_there_cannot_be_cloned(owner: Client, world: World) -> None:
     Version.unscoped.filter(pk=world.hplm.pk).update(dataset=None)
     assert ">Duplicate<" not in page_of(owner, jobs_in_order(world.hplm)[0])
-
-
-@pytest.mark.parametrize(("state", "shown"), [("succeeded", "Fine-tune"), ("failed", "No matching jobs")])
-def test_the_list_of_finished_jobs_shows_one_state_if_asked(
-    owner: Client, world: World, state: str, shown: str
-) -> None:
-    assert shown in owner.get(f"/t/acme/jobs/?state={state}").content.decode()

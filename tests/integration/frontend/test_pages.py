@@ -15,7 +15,6 @@ from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.uploads import upload_create, upload_receive
 from tests.e2e.world import World, nothing_of_use, tickets_file, versions_finish
 from tests.integration.versiontree.tree_factory import jobs_in_order, ready_root
-from versiontree.jobs.services.lifecycle import job_claim
 from versiontree.tree.models import Coverage, Version
 from versiontree.tree.services.hplms import hplm_create
 
@@ -54,24 +53,6 @@ def test_the_live_part_of_a_running_job_asks_again_and_that_of_an_ended_one_does
     for version, expected in ((running, True), (world.hplm, False)):
         page = owner.get(f"/t/acme/jobs/{jobs_in_order(version)[0].pk}/progress/").content.decode()
         assert ('hx-trigger="sse:changed, refresh' in page) is expected
-
-
-def test_a_job_that_has_not_named_its_stage_waits_or_starts(owner: Client, world: World) -> None:
-    version = hplm_create(
-        tenant=world.tenant, name="early", parent=world.root, dataset=world.dataset, actor=world.owner
-    )
-    page = owner.get("/t/acme/jobs/").content.decode()
-    assert "number 1 in the queue" in page
-    assert "waiting" in page
-    job_claim(job_id=jobs_in_order(version)[0].pk, worker="test-worker", lease_s=60)
-    assert "<small>starting</small>" in owner.get("/t/acme/jobs/").content.decode()
-
-
-def test_a_form_that_cannot_be_filled_in_says_what_to_do_first(client: Client, world: World) -> None:
-    client.force_login(world.stranger)
-    page = client.get("/t/umbra/models/new/").content.decode()
-    assert "No dataset yet" in page
-    assert 'href="/t/umbra/data/datasets/new/"' in page
 
 
 def test_what_is_wrong_with_a_file_stands_at_its_field_folded_away_or_not(
@@ -191,12 +172,6 @@ def test_an_upload_is_held_against_the_recommended_root_first_and_the_page_says_
     assert "whose domain medicine covers most of it (50.0%" in owner.get(page).content.decode()
     root = world.root.pk
     assert f'<option value="{root}" selected>minilm' in owner.get(page).content.decode()
-
-
-def test_a_corpus_that_nobody_uses_is_deleted(owner: Client, world: World) -> None:
-    answer = owner.post(f"/t/acme/data/corpora/{world.corpus.pk}/delete/", follow=True)
-    assert "Corpus Leaflets deleted." in answer.content.decode()
-    assert "Leaflets" not in owner.get("/t/acme/data/").content.decode()
 
 
 def test_an_error_page_names_status_code_and_reason(owner: Client, world: World) -> None:

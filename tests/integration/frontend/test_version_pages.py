@@ -22,7 +22,7 @@ from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.usage import answers_record
 from tests.e2e.measures import evaluation, fine_tuning
 from tests.e2e.tiny_files import cascade_of
-from tests.e2e.world import World, conversion, nothing_of_use, start, versions_finish
+from tests.e2e.world import World, nothing_of_use, start, versions_finish
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl, texts
 from versiontree.artifact_store import ArtifactStore
@@ -137,27 +137,6 @@ def test_who_may_write_sets_the_policy_of_a_version_where_others_read_it(
     assert "changed the policy of" in page(client, "audit/")
 
 
-def test_a_version_shows_all_that_was_measured(owner: Client, second: Version) -> None:
-    shown = page(owner, "models/triage/versions/2/")
-    for found in (
-        "93.8%", "Macro-F1", "Confusion matrix", "shade-5", "By label", "Hyperparameter search", "best",
-        "Loss by epoch",
-        "Lookup tables", "Lookup", "bi-gram", "Lineage", "medicine", "minilm",
-        "Seed", "1.5 to 1",
-    ):  # fmt: skip
-        assert found in shown, found
-    facts = shown[shown.index("Settings and seed") :]
-    settings = ("LoRA rank", "Learning rate", "Seed")
-    assert sorted(settings, key=facts.index) == list(settings), "in the order of the form"
-    panels = re.findall(r"<h2>([^<]+)</h2>", shown)
-    assert panels[:3] == ["Confusion matrix", "By label", "Mistakes"], "before all else"
-    assert "Delete" not in shown
-    whole = page(owner, "models/triage/")
-    assert '<a href="/t/acme/models/triage/versions/2/">evaluation</a>' in whole
-    assert re.findall(r"<h2>([^<]+)</h2>", whole)[0] == "Versions"
-    assert whole.index("Delete model") > max(map(whole.index, ("Version comparison", "Aliases", "Lineage")))
-
-
 def test_the_classes_that_a_version_shows_are_those_it_learnt_from(second: Version) -> None:
     steps = lineage_of(second)
     learnt_from = {"class_counts": {"rare": 3, "common": 30}, "imbalance": 10.0}
@@ -166,32 +145,6 @@ def test_the_classes_that_a_version_shows_are_those_it_learnt_from(second: Versi
     measured = version_context(second.tenant, steps)["measured"]
     assert {bar.name for bar in measured.class_bars} == {"rare", "common"}
     assert "10.0 to 1" in [figure.figure for figure in measured.figures]
-
-
-def test_a_version_of_which_little_is_known_shows_that(owner: Client, world: World) -> None:
-    made = hplm_create(
-        tenant=world.tenant, name="fresh", parent=world.root, dataset=world.dataset, actor=world.owner
-    )
-    assert made.number == 1
-    shown = page(owner, "models/fresh/versions/1/")
-    assert "Training" in shown
-    assert "Confusion" not in shown
-
-
-def test_a_version_that_is_not_there_is_not_found(owner: Client, world: World) -> None:
-    for address in ("models/triage/versions/9/", "domains/999999999/versions/1/", "roots/none/versions/1/"):
-        assert owner.get(f"/t/acme/{address}").status_code == 404, address
-
-
-def test_a_root_shows_how_far_its_conversion_came(owner: Client, world: World) -> None:
-    shown = page(owner, f"roots/{world.root.root.name}/versions/1/")
-    assert [row in shown for row in ("Closed form", "Distilled", "0.131")] == [True] * 3
-    assert conversion()["distilled"]["trigram"]["cut"] == 0.131
-
-
-def test_a_domain_shows_what_it_gained_and_lost(owner: Client, world: World) -> None:
-    shown = page(owner, f"domains/{world.domain.domain_id}/")
-    assert [row in shown for row in ("12.90", "-39.7%", "+6.3%", "Lookup tables")] == [True] * 4
 
 
 def test_figures_measured_on_leaking_splits_say_so(owner: Client, world: World) -> None:
@@ -245,18 +198,6 @@ def test_a_long_job_s_curves_reach_from_its_beginning_to_its_end(world: World) -
     assert (line.first, line.last) == ("0", "999")
     assert line.points.count(",") == len(loss.spots) == MAX_POINTS
     assert (loss.began, loss.now) == ("report 1", "report 120")
-
-
-def test_a_job_says_that_it_waits_or_goes_on(owner: Client, world: World) -> None:
-    made = hplm_create(
-        tenant=world.tenant, name="slow", parent=world.root, dataset=world.dataset, actor=world.owner
-    )
-    job = jobs_in_order(made)[0]
-    Job.unscoped.filter(pk=job.pk).update(stage="waiting for another job on this machine")
-    assert "starts automatically" in page(owner, f"jobs/{job.pk}/")
-    start(job)
-    Job.unscoped.filter(pk=job.pk).update(attempt=2)
-    assert "continues from the last checkpoint" in page(owner, f"jobs/{job.pk}/")
 
 
 def test_an_upload_is_held_against_a_root(owner: Client, world: World) -> None:
