@@ -176,6 +176,8 @@ def describe(key: dict[str, Any]) -> str:
     """A key in one line: its simple values, and of nested settings what tells cells apart."""
     parts = []
     for name, value in key.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            value = value[0]  # of several seeds, the first
         if isinstance(value, dict):
             told = describe({inner: value[inner] for inner in DISTINGUISHING if inner in value})
             parts += [f"{name}=({told})"] if told else []
