@@ -98,14 +98,14 @@ def test_figures_of_the_head_are_of_all_workers_together(staff: Client, redis: R
         "Median latency": "11 ms of 2,010 requests",
         "p95 latency": "20 ms last 30 s",
         "p99 latency": "1,300 ms last 30 s",
-        "Outstanding": "0 of 96",
+        "Outstanding": "0 of 4,096",
     }
 
 
 def test_what_waits_in_the_queue_is_counted(staff: Client, redis: Redis) -> None:
     for serial in range(3):
         RequestQueue(redis, capacity=96).submit(a_request(f"r{serial}"))
-    assert shown(staff).all_of("Outstanding") == ["3 of 96"]
+    assert shown(staff).all_of("Outstanding") == ["3 of 4,096"]
 
 
 def test_a_worker_that_has_done_nothing_has_dashes(staff: Client, redis: Redis) -> None:
