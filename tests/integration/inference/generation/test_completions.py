@@ -205,7 +205,6 @@ def test_without_a_worker_a_request_is_refused_and_with_a_busy_one_it_runs_out_o
         ({"messages": [{"role": "user", "content": "x" * 200}]}, (400, "invalid_field", "messages")),
         ({"stream_options": {"include_usage": True}}, (400, "invalid_field", "stream_options")),
         ({"n": 129}, (400, "invalid_field", "n")),
-        ({"n": 128}, (400, "invalid_field", "n")),  # 48 of a tenant can wait
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_its_place(
