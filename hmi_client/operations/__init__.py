@@ -1,1 +1,1 @@
-"""The API's operations, each as a flow (`hmi_client.flow`)."""
+"""The methods of the client, by subject."""

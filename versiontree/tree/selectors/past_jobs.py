@@ -50,12 +50,13 @@ def past_durations(
     root_id: int, version_kind: VersionKind, kinds: Collection[JobKind]
 ) -> dict[JobKind, list[float]]:
     """The seconds of the last jobs of these kinds for such versions of this root, of all tenants: they ran on
-    the same machine. One query."""
-    seconds: dict[JobKind, list[float]] = {kind: [] for kind in kinds}
-    past = succeeded_jobs(*kinds).filter(version__root=root_id, version__kind=version_kind)
-    with platform_scope():
-        for kind, took in past.values_list("kind", "took")[:HISTORY_LIMIT]:
-            seconds[JobKind(kind)].append(took.total_seconds())
+    the same machine. One query for each kind."""
+    seconds: dict[JobKind, list[float]] = {}
+    for kind in kinds:
+        past = succeeded_jobs(kind).filter(version__root=root_id, version__kind=version_kind)
+        with platform_scope():
+            times = list(past.values_list("took", flat=True)[:HISTORY_LIMIT])
+        seconds[kind] = [took.total_seconds() for took in times]
     return seconds
 
 
