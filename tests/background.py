@@ -31,14 +31,34 @@ class FixedLease:
     def flush(self) -> None: ...
 
 
-def run_background(job_id: UUID) -> None:
+class CancelledLease(FixedLease):
+    """A lease whose job is cancelled when the work has begun to report its steps."""
+
+    updates = 0
+
+    def update(self, *_: object) -> None:
+        self.updates += 1
+        self.cancel_requested = self.updates > 1  # the first one is the start of a stage
+
+
+class LostLease(FixedLease):
+    """A lease that is lost when the work has begun to report its steps."""
+
+    updates = 0
+
+    def update(self, *_: object) -> None:
+        self.updates += 1
+        self.lost = self.updates > 1
+
+
+def run_background(job_id: UUID, lease_type: type[FixedLease] = FixedLease) -> None:
     """Run a background job as a worker that got its message."""
-    run_background_job(job_id, lease_type=FixedLease)  # type: ignore[arg-type]
+    run_background_job(job_id, lease_type=lease_type)  # type: ignore[arg-type]
 
 
-def run_background_of(subject: object) -> None:
+def run_background_of(subject: object, lease_type: type[FixedLease] = FixedLease) -> None:
     """Run the queued background job of a row, by the row's id."""
-    run_background(background_job_of(subject).pk)
+    run_background(background_job_of(subject).pk, lease_type)
 
 
 def lose_the_last_worker(subject: object) -> None:

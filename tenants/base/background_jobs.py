@@ -67,3 +67,6 @@ background_work: dict[BackgroundKind, BackgroundWork] = {}
 background_job_create: "Hook[[BackgroundKind, str, Tenant | None], object]" = Hook()
 """Create and dispatch a job of this kind for this subject. Called inside a transaction. For applications
 below ``versiontree.jobs``, which registers the function."""
+
+background_job_is_active: "Hook[[BackgroundKind, str], bool]" = Hook()
+"""Whether a job of this kind for this subject waits or runs. ``versiontree.jobs`` registers the function."""

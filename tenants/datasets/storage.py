@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -47,10 +47,11 @@ class FileDigest:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A complete file on disk, and the digest it must have."""
+    """A complete file on disk, and the digest it must have. ``on_read`` as of ``formats.lines.Source``."""
 
     path: Path
     digest: FileDigest
+    on_read: Callable[[int], object] = field(default=lambda _: None, compare=False)
 
 
 class UploadStore:

@@ -38,7 +38,7 @@ class JobOwner(Protocol):
     def check_retry(self, *, job: Job, jobs: int) -> None:
         """Check that this many jobs of the version may run again. Called before the version is locked.
 
-        Raises ``quota_exceeded``, ``not_found``.
+        Raises ``quota_exceeded``, ``not_found``, ``invalid_transition`` (this kind of work no longer exists).
         """
         ...
 

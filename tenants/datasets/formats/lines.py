@@ -1,8 +1,8 @@
 """Reads lines of UTF-8 text files. Refuses binary files, and compares texts by fingerprint."""
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -19,12 +19,20 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+REPORT_BYTES: Final = 1024 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A received file: its path on this server, and its owner's name for it."""
+    """A received file: its path on this server, and its owner's name for it.
+
+    ``on_read`` is called about every ``REPORT_BYTES`` with the bytes that were read. What it raises ends the
+    reading.
+    """
 
     path: Path
     name: str
+    on_read: Callable[[int], object] = field(default=lambda _: None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,11 @@ def read_lines(source: Source, *, max_bytes: int = MAX_LINE_BYTES) -> Iterator[L
         stream.seek(0)
         offset = 0
         number = 0
+        report_at = 0
         while raw := stream.readline(max_bytes + 1):
+            if offset >= report_at:
+                source.on_read(offset)
+                report_at = offset + REPORT_BYTES
             if len(raw) > max_bytes:
                 raise file_error(
                     ErrorCode.LINE_TOO_LONG,

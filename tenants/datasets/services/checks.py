@@ -1,6 +1,7 @@
 """Checks of uploads, which may store a corpus or dataset: small ones in the request, others in a worker."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,12 @@ from django.utils import timezone
 from tenants.accounts.models import ApiKey, Tenant, User
 from tenants.accounts.services.tenants import clean_name
 from tenants.audit.services import person
-from tenants.base.background_jobs import BackgroundKind, Reporter, background_job_create
+from tenants.base.background_jobs import (
+    BackgroundKind,
+    Reporter,
+    background_job_create,
+    background_job_is_active,
+)
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import check_details
 from tenants.datasets.formats.errors import InvalidRows, postgres_safe
@@ -84,28 +90,30 @@ def check_create(
 
 def checks_expire() -> int:
     """End small checks that were interrupted, and delete checks that ended long ago; returns how many."""
-    interrupted = UploadCheck.unscoped.filter(
-        size_bytes__lte=settings.HMI_CHECK_INLINE_BYTES, created_at__lt=timezone.now() - INTERRUPTED_AFTER
-    )
-    for check in interrupted.filter(state__in=ACTIVE_STATES):
-        _refuse(check, HmiError(ErrorCode.INTERNAL, "The check was interrupted. Start it again."))
+    active = UploadCheck.unscoped.filter(state__in=ACTIVE_STATES)
+    for check in active.filter(created_at__lt=timezone.now() - INTERRUPTED_AFTER):
+        if not any(background_job_is_active(BackgroundKind.UPLOAD_CHECK, str(check.pk))):
+            _refuse(check, HmiError(ErrorCode.INTERNAL, "The check was interrupted. Start it again."))
     limit = timezone.now() - timedelta(hours=settings.HMI_UPLOAD_EXPIRY_H)
     deleted, _ = UploadCheck.unscoped.filter(finished_at__lt=limit).delete()
     check_results_delete_orphans()
     return deleted
 
 
-def check_run(check_id: UUID | str, _: Reporter | None = None) -> Mapping[str, Any]:
+def check_run(check_id: UUID | str, reporter: Reporter | None = None) -> Mapping[str, Any]:
     """Run a check, unless it is deleted or has ended. A large one runs in a background job.
 
-    If the files are invalid, the check is refused; the background job succeeds.
+    If the files are invalid, the check is refused; the background job succeeds. What the reporter raises
+    leaves the check as it is.
     """
     active = UploadCheck.unscoped.filter(pk=check_id, state__in=ACTIVE_STATES)
     if (check := active.first()) is not None:
         active.update(state=CheckState.RUNNING)
         try:
-            _validate_and_store(check) if check.store else _validate(check)
+            _validate_and_store(check, reporter) if check.store else _validate(check, reporter)
         except HmiError as error:
+            if error.code == ErrorCode.LEASE_LOST:
+                raise
             _refuse(check, error)
     return {}
 
@@ -145,9 +153,9 @@ def _run_inline(check: UploadCheck) -> None:
         raise
 
 
-def _validate(check: UploadCheck) -> None:
+def _validate(check: UploadCheck, reporter: Reporter | None) -> None:
     with upload_store().workspace() as workspace:
-        result = _check_result(check, _uploads(check), workspace)
+        result = _check_result(check, _uploads(check), workspace, reporter)
         preview = result.preview
         for details in check_details.call_each(check, result):  # advice: its errors are only logged
             preview = preview | details
@@ -163,12 +171,12 @@ def _validate(check: UploadCheck) -> None:
             _finish(check, state=CheckState.PASSED, preview=preview, **fields)
 
 
-def _validate_and_store(check: UploadCheck) -> None:
+def _validate_and_store(check: UploadCheck, reporter: Reporter | None) -> None:
     uploads = _uploads(check)
     with upload_store().workspace() as workspace:
         result = check_result_load(check=check, workspace=workspace)
         if result is None:
-            result = _check_result(check, uploads, workspace)
+            result = _check_result(check, uploads, workspace, reporter)
         # One upload may be used for several splits.
         upload_bytes = sum({upload.pk: upload.size_bytes for upload in uploads.values()}.values())
         arguments: dict[str, Any] = {
@@ -184,8 +192,16 @@ def _validate_and_store(check: UploadCheck) -> None:
             dataset_store(on_stored=_finish_stored(check, uploads, "dataset"), **arguments)
 
 
-def _check_result(check: UploadCheck, uploads: Files, workspace: Path) -> CheckResult:
+def _check_result(
+    check: UploadCheck, uploads: Files, workspace: Path, reporter: Reporter | None
+) -> CheckResult:
     files = {purpose: (upload.filename, upload_stored_file(upload)) for purpose, upload in uploads.items()}
+    if reporter is not None:
+        reporter.start_stage(BackgroundKind.UPLOAD_CHECK, check.size_bytes)
+        files = {
+            purpose: (filename, replace(file, on_read=reporter.report))
+            for purpose, (filename, file) in files.items()
+        }
     if check.kind == CheckKind.CORPUS:
         filename, stream = files["file"]
         return corpus_validate(workspace=workspace, stream=stream, filename=filename)

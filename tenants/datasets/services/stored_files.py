@@ -43,9 +43,11 @@ def receive_file(
         else:
             verify_file(stream, name=name)
             path = stream.path
+        source = Source(path, name, stream.on_read)
     else:
         digest = write_stream(stream, path, name=name, limit=settings.HMI_UPLOAD_MAX_BYTES)
-    return Source(path, name), {"filename": name, "sha256": digest.sha256, "size_bytes": digest.size}
+        source = Source(path, name)
+    return source, {"filename": name, "sha256": digest.sha256, "size_bytes": digest.size}
 
 
 def clean_filename(filename: str) -> str:

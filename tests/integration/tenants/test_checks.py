@@ -18,6 +18,9 @@ from tenants.datasets.services.checks import check_run, checks_expire
 from tenants.datasets.services.uploads import upload_create, upload_receive, uploads_consume, uploads_expire
 from tenants.usage.models import Quota
 from tests.background import (
+    CancelledLease,
+    FixedLease,
+    LostLease,
     background_job_of,
     lose_the_last_worker,
     run_background,
@@ -247,6 +250,33 @@ def test_check_is_refused_when_the_last_worker_of_its_background_job_is_lost(
     check = UploadCheck.unscoped.get()
     assert check.error is not None
     assert (check.state, check.error["code"]) == ("refused", "job_crashed")
+
+
+@pytest.mark.parametrize(
+    ("lease", "state", "code"), [(CancelledLease, "refused", "job_cancelled"), (LostLease, "running", "")]
+)
+def test_a_large_check_stops_while_it_reads_when_its_job_is_cancelled_or_lost(
+    committed: World, large: None, nudged: list[UUID], lease: type[FixedLease], state: str, code: str
+) -> None:
+    client = committed.client(committed.developer)
+    key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
+    run_background_of(key, lease)
+    check = UploadCheck.unscoped.get()
+    assert (check.state, (check.error or {"code": ""})["code"]) == (state, code)
+    with platform_scope():
+        assert not Corpus.unscoped.exists()
+
+
+def test_a_large_check_that_waits_is_not_interrupted_when_larger_ones_are_checked_at_once(
+    committed: World, large: None, nudged: list[UUID], settings: Settings
+) -> None:
+    client = committed.client(committed.developer)
+    key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
+    settings.HMI_CHECK_INLINE_BYTES = 2 * len(CONTENT)
+    UploadCheck.unscoped.update(created_at=timezone.now() - checks.INTERRUPTED_AFTER)
+    checks_expire()
+    run_background_of(key)
+    assert UploadCheck.unscoped.get().state == "stored"
 
 
 def test_an_upload_does_not_expire_while_a_worker_is_to_read_it(

@@ -5,8 +5,8 @@ import pytest
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture, do_jobs, jobs_in_order
-from versiontree.jobs.models import JobKind
-from versiontree.jobs.services.control import job_cancel
+from versiontree.jobs.models import Job, JobKind
+from versiontree.jobs.services.control import job_cancel, job_requeue, job_retry
 from versiontree.tree.models import Artifact, Version, VersionArtifact
 from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.services.compaction import MAX_CHAIN_LENGTH, domain_compact, domains_compact_due
@@ -40,6 +40,18 @@ def test_the_new_version_reads_its_own_table_and_the_roots(root: Version, domain
     assert jobs_in_order(compacted)[0].params["plots"] == before[:-1]
     assert plots(compacted) == [own_plot(compacted), own_plot(root)]
     assert plots(tip) == before
+
+
+def test_a_job_that_grew_a_table_from_traffic_is_not_retried(domain: Version) -> None:
+    compacting = domain_compact(domain=tree_factory.domain_of(longer(domain, 3)), actor=None)
+    (job,) = jobs_in_order(compacting)
+    job_cancel(job=job, actor=None)
+    Job.unscoped.filter(pk=job.pk).update(params={"tables": [], "settings": {}})  # as a migration leaves it
+    for retry in (job_retry, job_requeue):
+        with pytest.raises(HmiError, match="no longer possible") as refusal:
+            retry(job=Job.unscoped.get(pk=job.pk), actor=None)
+        assert refusal.value.code == ErrorCode.INVALID_TRANSITION
+    assert Job.unscoped.get(pk=job.pk).state == "cancelled"
 
 
 def test_a_model_keeps_its_tables_and_a_new_one_gets_fewer(domain: Version, acme: TenantFixture) -> None:

@@ -24,7 +24,7 @@ from tenants.base.hooks import TakeoutPart as Part
 from tenants.datasets.storage import stored_path
 from tenants.usage.services.request_log import RequestEntry
 from tenants.usage.services.usage import request_record, usage_record
-from tests.background import run_background
+from tests.background import FixedLease, run_background
 from tests.e2e.world import World, world_build
 from tests.file_modes import open_to_others
 from tests.unit.tenants.files import refused
@@ -96,6 +96,7 @@ def test_second_takeout_is_refused_while_one_is_active_and_replaces_it_later(wor
     refused(ErrorCode.CONFLICT, lambda: takeout_request(tenant=world.tenant, actor=world.owner))
     run_background(first.pk)
     second = made(world)
+    takeout_files_expire()
     assert left() == [f"{second.pk}.zip"]
     assert list(Takeout.unscoped.values_list("pk", flat=True)) == [second.pk]
     Takeout.unscoped.update(finished_at=timezone.now() - BACKGROUND_RETENTION)
@@ -103,6 +104,25 @@ def test_second_takeout_is_refused_while_one_is_active_and_replaces_it_later(wor
     assert background_jobs_expire()
     takeout_files_expire()
     assert (left(), Takeout.unscoped.count()) == ([], 0)
+
+
+class LeaseLostAtTheEnd(FixedLease):
+    """Another worker gets the job when the work is done, before that is recorded."""
+
+    def flush(self, *_: object) -> None:
+        Takeout.unscoped.filter(state="running").update(worker="another")
+
+
+def test_a_takeout_stays_until_a_later_one_is_ready(world: World) -> None:
+    first = made(world)
+    second = takeout_request(tenant=world.tenant, actor=world.owner)
+    run_background(second.pk, LeaseLostAtTheEnd)
+    takeout_files_expire()
+    assert takeout_path(first).is_file()
+    assert set(Takeout.unscoped.values_list("pk", "state")) == {
+        (first.pk, "succeeded"),
+        (second.pk, "running"),
+    }
 
 
 def test_a_full_disk_is_said_and_nothing_is_left(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

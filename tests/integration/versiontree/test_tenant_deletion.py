@@ -48,7 +48,7 @@ from tests.e2e.world import World, tickets_file, world_build
 from tests.integration.versiontree.tree_factory import claim, jobs_in_order
 from tests.unit.tenants.files import refused
 from versiontree.artifact_store import ArtifactStore, staging_folder
-from versiontree.jobs.models import Job, JobState
+from versiontree.jobs.models import Job, JobEvent, JobState
 from versiontree.jobs.services.transitions import job_transition
 from versiontree.transfer.archive.conversion_cache import conversion_key, conversion_store
 from versiontree.transfer.models import Takeout
@@ -309,6 +309,7 @@ def test_deletion_runs_again_until_the_jobs_of_the_tenant_have_stopped(world: Wo
     for _ in range(2):
         run_deletion()
         assert deletion_job().state == JobState.QUEUED
+    assert JobEvent.unscoped.filter(job=deletion_job()).count() == 1, "its creation"
     job.refresh_from_db()
     assert job.cancel_requested_at is not None
     waiting = Job.objects.for_tenant(world.tenant).exclude(pk=job.pk)

@@ -1,4 +1,4 @@
-"""Tables no longer grow from traffic. Jobs that did so become jobs that built a table; active ones end."""
+"""Tables no longer grow from traffic. Jobs that did so become jobs that compacted one; active ones end."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ UPDATE tree_version SET state = 'failed'
     WHERE state = 'building' AND id IN (SELECT version_id FROM jobs_job WHERE kind = 'grow');
 UPDATE jobs_job SET state = 'cancelled', worker = '', lease_expires_at = NULL, finished_at = now()
     WHERE kind = 'grow' AND state IN ('waiting', 'queued', 'running');
-UPDATE jobs_job SET kind = 'build_plot' WHERE kind = 'grow';
+UPDATE jobs_job SET kind = 'compact' WHERE kind = 'grow';
 ALTER TABLE jobs_job ENABLE TRIGGER jobs_job_guard;
 """
 

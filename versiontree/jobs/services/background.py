@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from tenants.accounts.models import Tenant, User
 from tenants.base.background_jobs import BackgroundKind, background_work
-from versiontree.jobs.models import BACKGROUND_RETENTION, TERMINAL, Job, JobEvent, JobState
+from versiontree.jobs.models import ACTIVE, BACKGROUND_RETENTION, TERMINAL, Job, JobEvent, JobState
 from versiontree.jobs.services.transitions import job_dispatch
 
 
@@ -28,6 +28,11 @@ def background_job_create(
     JobEvent.unscoped.create(job=job, kind=JobState.QUEUED)
     job_dispatch(job_id=job.pk, kind=kind, priority=job.priority)
     return job
+
+
+def background_job_is_active(kind: BackgroundKind, subject: str) -> bool:
+    """Whether a job of this kind for this subject waits or runs."""
+    return Job.unscoped.filter(kind=kind, subject=subject, state__in=ACTIVE).exists()
 
 
 def background_jobs_waiting() -> bool:

@@ -127,8 +127,8 @@ def job_cancel(*, job: Job, actor: Actor) -> Job:
 def job_retry(*, job: Job, actor: Actor) -> Job:
     """Run a failed or cancelled job again, with all its attempts, and the jobs that were cancelled with it.
 
-    Raises ``invalid_transition`` (it has not ended, it succeeded, or the job before it must be retried
-    first), ``not_found`` (its model was deleted), ``quota_exceeded``.
+    Raises ``invalid_transition`` (it has not ended, it succeeded, the job before it must be retried first, or
+    this kind of work no longer exists), ``not_found`` (its model was deleted), ``quota_exceeded``.
     """
     retryable = Job.unscoped.filter(version=job.version_id, state__in=RETRYABLE)
     job_owner().check_retry(job=job, jobs=retryable.count())

@@ -160,17 +160,19 @@ def job_confirm_cancel(*, job_id: UUID | str, worker: str) -> Job:
 @transaction.atomic
 def job_postpone(*, job_id: UUID | str, worker: str) -> None:
     """Queue a job again that cannot be done yet. It gets its next message in ``POSTPONED_FOR``. Costs no
-    attempt. Raises ``LeaseLost``."""
+    attempt, and leaves no event: it may be postponed for days. Raises ``LeaseLost``."""
     postponed = job_transition(
         job_id=job_id,
         from_states=[JobState.RUNNING],
         to=JobState.QUEUED,
         where=Q(worker=worker, cancel_requested_at=None),
-        message="The job cannot be done yet.",
+        data={"worker": worker},
         attempt=F("attempt") - 1,
         dispatched_at=timezone.now() + POSTPONED_FOR,
     )
-    if not postponed:
+    if postponed:
+        JobEvent.unscoped.filter(job=job_id, data__worker=worker).delete()  # of its claim, and this one
+    else:
         job_confirm_cancel(job_id=job_id, worker=worker)
 
 

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
@@ -70,7 +71,7 @@ def takeout_record_download(*, takeout: Takeout, actor: Actor) -> None:
 
 
 def takeout_write(tenant_id: str, reporter: Reporter) -> Mapping[str, Any]:
-    """Write the file of the tenant's running takeout, and delete the earlier takeouts. Returns its size.
+    """Write the file of the tenant's running takeout. Returns its size.
 
     Raises ``out_of_disk``, ``ArtifactDamaged`` and what the reporter raises.
     """
@@ -88,10 +89,6 @@ def takeout_write(tenant_id: str, reporter: Reporter) -> Mapping[str, Any]:
         sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
-    earlier = Takeout.unscoped.filter(tenant=takeout.tenant, state__in=TERMINAL)
-    for one in earlier:
-        takeout_path(one).unlink(missing_ok=True)
-    earlier.delete()
     return {SIZE: size}
 
 
@@ -101,9 +98,17 @@ def takeout_path(takeout: Takeout) -> Path:
 
 
 def takeout_files_expire() -> None:
-    """Delete files without a row: their takeouts have expired (``background_jobs_expire``)."""
+    """Delete takeouts that a later one has replaced, and files without a row.
+
+    A file has no row if its takeout was replaced or has expired (``background_jobs_expire``).
+    """
+    later = Takeout.unscoped.filter(
+        tenant=OuterRef("tenant"), state=JobState.SUCCEEDED, created_at__gt=OuterRef("created_at")
+    )
+    Takeout.unscoped.filter(Exists(later), state__in=TERMINAL).delete()
+    paths = list(Path(settings.HMI_EXPORT_ROOT).glob("*.zip*"))  # before the rows: a row precedes its file
     known = {str(key) for key in Takeout.unscoped.values_list("pk", flat=True)}
-    for path in Path(settings.HMI_EXPORT_ROOT).glob("*.zip*"):
+    for path in paths:
         if path.name.partition(".")[0] not in known:
             path.unlink(missing_ok=True)
 

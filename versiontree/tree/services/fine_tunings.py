@@ -5,6 +5,7 @@ The worker makes a dataset of the files and then a version. Its errors are store
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -37,6 +38,7 @@ from tenants.usage.services.quotas import quota_lock
 from versiontree.jobs.models import ACTIVE, JobKind
 from versiontree.jobs.services.background import background_job_create
 from versiontree.jobs.services.control import job_cancel
+from versiontree.jobs.services.transitions import LeaseLost
 from versiontree.names import require_slug
 from versiontree.tree.models import FineTuning, FineTuningState, Hplm, RootKind, Version
 from versiontree.tree.models.version import VersionKind
@@ -107,14 +109,17 @@ def fine_tuning_create(
     return row
 
 
-def fine_tuning_start(fine_tuning_id: str, _: Reporter) -> Mapping[str, Any]:
+def fine_tuning_start(fine_tuning_id: str, reporter: Reporter) -> Mapping[str, Any]:
     """Make a dataset of the files, and create the version. A no-op if the fine-tuning was cancelled.
 
-    If the files are invalid, the fine-tuning fails, not the background job that calls this.
+    If the files are invalid, the fine-tuning fails, not the background job that calls this. What the
+    reporter raises leaves the fine-tuning as it is.
     """
     if (row := _validating(fine_tuning_id)) is not None:
         try:
-            _start(row)
+            _start(row, reporter)
+        except LeaseLost:
+            raise
         except HmiError as error:
             _fail(row, error)
     return {}
@@ -170,9 +175,9 @@ def _fail(row: FineTuning, error: HmiError) -> None:
     _delete_dataset(row, row.created_by or row.api_key)
 
 
-def _start(row: FineTuning) -> None:
+def _start(row: FineTuning, reporter: Reporter) -> None:
     actor = row.created_by or row.api_key
-    dataset = _create_dataset(row, actor)
+    dataset = _create_dataset(row, actor, reporter)
     with transaction.atomic():
         locked = FineTuning.unscoped.select_for_update(of=("self",)).get(pk=row.pk)
         if locked.state != FineTuningState.VALIDATING:
@@ -195,7 +200,7 @@ def _create_version(row: FineTuning, dataset: Dataset, actor: Actor) -> Version:
     return hplm_create(tenant=row.tenant, name=row.name, parent=row.parent, **shared)
 
 
-def _create_dataset(row: FineTuning, actor: Actor) -> Dataset:
+def _create_dataset(row: FineTuning, actor: Actor, reporter: Reporter) -> Dataset:
     """The dataset of an earlier attempt whose worker died, else a new one."""
     existing = _datasets(row).first()
     if existing is not None:
@@ -209,8 +214,11 @@ def _create_dataset(row: FineTuning, actor: Actor) -> Dataset:
             if key is None:
                 continue
             file = file_of(row.tenant, key, param=param)
+            reporter.start_stage(BackgroundKind.FINE_TUNING_START, file.size_bytes)
             with report_errors_at(param):
-                files[split] = (file.filename, _rows(file, workspace / split, options, base))
+                stored = replace(stored_file(file), on_read=reporter.report)
+                rows = _rows(file, stored, workspace / split, options, base)
+            files[split] = (file.filename, rows)
         with _errors_name_file_params({split: param for split, (param, _) in splits.items()}):
             return dataset_upload(
                 tenant=row.tenant, name=_dataset_name(row), files=files, actor=actor, **options
@@ -239,13 +247,14 @@ def _dataset_name(row: FineTuning) -> str:
     return f"{row.name} {row.pk.hex[:12]}"
 
 
-def _rows(file: File, target: Path, options: dict[str, Any], base: RootKind) -> StoredFile:
+def _rows(
+    file: File, stored: StoredFile, target: Path, options: dict[str, Any], base: RootKind
+) -> StoredFile:
     """The file's rows in the format of datasets. The first file sets ``options["task"]`` if it is missing.
 
     ``base`` is the kind of root: below a decoder, conversations stay conversations.
     """
-    stored = stored_file(file)
-    source = Source(stored.path, file.filename)
+    source = Source(stored.path, file.filename, stored.on_read)
     columns = first_row_columns(source)
     if base == RootKind.DECODER and is_conversation(columns):
         options.setdefault("task", Task.CHAT if "messages" in columns else Task.GENERATION)
@@ -253,7 +262,7 @@ def _rows(file: File, target: Path, options: dict[str, Any], base: RootKind) -> 
         options.setdefault("task", detect_task(columns))
         verify_file(stored, name=file.filename)
         convert_conversations(source, target, columns)
-        return StoredFile(target, digest_file(target))
+        return StoredFile(target, digest_file(target), stored.on_read)
     if "task" not in options:
         options["task"] = detect_task(columns)
     return stored

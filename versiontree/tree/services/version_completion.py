@@ -13,7 +13,7 @@ from tenants.audit.services import Actor
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, StoredArtifact
 from versiontree.jobs.hooks import JobOwner
-from versiontree.jobs.models import Job, JobState
+from versiontree.jobs.models import Job, JobKind, JobState
 from versiontree.jobs.services.control import RETRYABLE, job_retry
 from versiontree.jobs.services.notices import notice_create
 from versiontree.tree.models import Artifact, Hplm, RootKind, VersionArtifact
@@ -130,6 +130,13 @@ class VersionJobs(JobOwner):
         version_transition(version_id=version_id, from_state=VersionState.BUILDING, to=VersionState.FAILED)
 
     def check_retry(self, *, job: Job, jobs: int) -> None:
+        if job.kind == JobKind.COMPACT and "plots" not in job.params:  # it grew a table, before migration
+            raise HmiError(
+                ErrorCode.INVALID_TRANSITION,
+                "This job added fragments from traffic to a table, which is no longer possible. Update or"
+                " compact the domain instead.",
+                param="job",
+            )
         quota_reserve_jobs(tenant=job.tenant, adding=jobs)
         if (hplm_id := job.version.hplm_id) is None:
             return

@@ -11,7 +11,7 @@ from django.utils import timezone
 from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.usage.models import Quota
-from tests.background import lose_the_last_worker
+from tests.background import CancelledLease, FixedLease, LostLease, lose_the_last_worker, run_background_of
 from tests.integration.inference.openai.conftest import Caller
 from tests.integration.inference.openai.tuning import asked, begin, now, version_of
 from tests.integration.tenants.content import stream
@@ -337,6 +337,16 @@ def test_fine_tuning_fails_when_the_last_worker_of_its_background_job_is_lost(
     of_no_use.append(left_behind(cancelled))
     client.asks(f"fine_tuning/jobs/{cancelled['id']}/cancel")
     assert not Dataset.unscoped.filter(pk__in=[dataset.pk for dataset in of_no_use]).exists()
+
+
+@pytest.mark.parametrize(("lease", "status"), [(CancelledLease, "failed"), (LostLease, "validating_files")])
+def test_it_stops_while_it_reads_its_files_when_its_background_job_is_cancelled_or_lost(
+    client: Caller, root: Version, lease: type[FixedLease], status: str
+) -> None:
+    job = asked(client)
+    run_background_of(UUID(job["id"].removeprefix("ftjob-")), lease)
+    assert now(client, job)["status"] == status
+    assert not Dataset.unscoped.exists()
 
 
 def test_what_waits_for_its_files_to_be_read_has_its_jobs_reserved(

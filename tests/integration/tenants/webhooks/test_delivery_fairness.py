@@ -16,6 +16,7 @@ from tenants.accounts.models import Tenant
 from tenants.webhooks import http_client
 from tenants.webhooks.http_client import WebhookResponse, post
 from tenants.webhooks.models import DeliveryState, EventKind, WebhookDelivery, WebhookEndpoint
+from tenants.webhooks.services import delivery
 from tenants.webhooks.services import events as webhook_events
 from tenants.webhooks.services.delivery import (
     MAX_CONCURRENT_ENDPOINTS,
@@ -26,6 +27,7 @@ from tenants.webhooks.services.delivery import (
 )
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import event_create, subscribed_endpoints, webhook_test
+from tenants.webhooks.tasks import MAX_SENDERS, send_webhooks
 from tests.integration.tenants.webhooks.receiver import Receiver, held_by, receiving
 from tests.integration.world import World, make_world
 from tests.processes import wait_until
@@ -88,6 +90,30 @@ def test_slow_receivers_of_one_tenant_do_not_delay_another_tenant(
 
 def _state(endpoint: WebhookEndpoint) -> str:
     return WebhookDelivery.unscoped.get(endpoint=endpoint).state
+
+
+def test_slow_receivers_of_many_tenants_leave_threads_for_other_tasks(
+    committed: World, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "MAX_CONCURRENT_ENDPOINTS", THREADS)  # as if each endpoint had its tenant
+    released, returned = threading.Event(), list[int]()
+
+    def send() -> None:
+        send_webhooks()
+        returned.append(1)
+
+    with receiving() as slow:
+        slow.first = lambda: released.wait(60)
+        endpoints(committed, committed.tenant, slow.url, THREADS)
+        sending = threading.Thread(target=in_threads, args=[send])
+        sending.start()
+        try:
+            wait_until(lambda: len(returned) == THREADS - MAX_SENDERS)
+            assert len(slow.received) <= MAX_SENDERS
+        finally:
+            released.set()
+            sending.join()
+    assert not WebhookDelivery.unscoped.filter(state=DeliveryState.WAITING).exists()
 
 
 def test_concurrent_claims_keep_the_limit_of_each_tenant(committed: World) -> None:
