@@ -1,7 +1,6 @@
 """The number format of an answer: fixed by root and processor when a worker starts, and named."""
 
 import json
-from typing import Any
 
 import pytest
 import torch
@@ -17,7 +16,6 @@ from tests.integration.conftest import redis
 from tests.integration.inference.worker.asking import request_for
 from tests.integration.inference.worker.conftest import built, desk, world
 from tests.integration.inference.worker.desk import Desk
-from tests.rounding import up_to_rounding
 from tests.unit.inference.serving.test_int8_weights import catalogue, plain
 from tests.unit.inference.serving.test_int8_weights import world as scaled
 from tests.unit.tiny import tiny_texts
@@ -83,14 +81,3 @@ def test_a_line_of_a_batch_of_requests_names_its_number_format(endpoint: Endpoin
     form = RequestLineFormat(MODEL, endpoint=endpoint, url="/v1/embeddings", reference="spam")
     _, line = form.format_results(ParsedLine(1, "one", options=options), RESULTS_OF_A_LINE)
     assert json.loads(line)["response"]["number_format"] == "bfloat16"
-
-
-SPAN = {"start": 0, "end": 5, "text": "river", "label": "place", "score": 0.60678}
-
-
-@pytest.mark.parametrize(
-    ("changed", "same"),
-    [({}, True), ({"score": 0.606781}, True), ({"score": 0.6071}, False), ({"label": "person"}, False)],
-)
-def test_scores_are_compared_up_to_rounding_and_all_else_exactly(changed: dict[str, Any], same: bool) -> None:
-    assert ([{"spans": [SPAN | changed]}] == up_to_rounding([{"spans": [SPAN]}])) is same

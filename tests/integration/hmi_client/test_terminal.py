@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from inference.batches.models import Batch
-from inference.batches.services.lifecycle import batch_complete, batch_save_progress, batch_start
 from tenants.datasets.models import Dataset
 from tests.integration.hmi_client.conftest import Product
 from tests.integration.hmi_client.terminal import Terminal, hmi_in_terminal
@@ -67,26 +65,6 @@ def test_a_training_is_drawn_job_by_job_from_waiting_to_its_end(
         end(evaluate, {})
         terminal.wait_for("evaluate", "100%", "succeeded")
         terminal.wait_for("mood:1 is ready. Next: hmi infer mood")
-        assert terminal.end() == 0
-
-
-@pytest.mark.slow
-def test_a_batch_has_a_bar_of_its_lines_and_then_a_sentence(site: Product, hmi: Run, tmp_path: Path) -> None:
-    model = tiny_hplm(tiny_root(tmp_path / "same"), "classification")
-    site.world.ready_hplm(site.root, model, tmp_path / "models", name="mood")
-    file = tmp_path / "texts.jsonl"
-    file.write_text('"the river"\n' * 2_000)
-    with hmi("batches", "run", "mood", file) as terminal:
-        terminal.wait_for("texts.jsonl", "24.0/24.0 kB")
-        terminal.wait_for("texts.jsonl", "0/?")
-        batch = batch_start(batch_id=Batch.unscoped.get().pk)
-        assert batch is not None
-        batch_save_progress(batch=batch, total_lines=2_000, lines=1_160, succeeded=1_160)
-        terminal.wait_for("texts.jsonl", " 58%", "1160/2000")
-        batch_save_progress(batch=batch, lines=2_000, succeeded=2_000)
-        batch_complete(batch=batch)
-        terminal.wait_for("texts.jsonl", "100%", "2000/2000")
-        terminal.wait_for(f"The batch {batch.pk} is completed: 2,000 answered, 0 failed.")
         assert terminal.end() == 0
 
 

@@ -1,24 +1,16 @@
 """Generated text as the command prints it, from a server that is told what to send."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.hmi_client.conftest import Hmi
-from tests.integration.hmi_client.scripted import Reply, Script, scripted
+from tests.integration.hmi_client.scripted import Reply, Script
 from tests.integration.hmi_client.terminal import hmi_in_terminal
 from tests.integration.hmi_client.test_streams import chunk, sent
 
 WRITTEN = ("one\ttwo\n\x1b", "]0;title\x07 \x9b31m\x7f\x08three é 語")
 SHOWN = "one\ttwo\n]0;title 31mthree é 語\n"
-
-
-@pytest.fixture
-def script() -> Iterator[Script]:
-    """The server."""
-    with scripted() as script:
-        yield script
 
 
 def chat() -> Reply:

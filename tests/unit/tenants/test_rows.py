@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tenants.base.errors import ErrorCode
-from tenants.datasets.formats.examples import ClassificationExample, TaggingExample, example_from_line
+from tenants.datasets.formats.examples import ClassificationExample, example_from_line
 from tenants.datasets.formats.rows import column_mapping
 from tests.unit.tenants.files import examples, jsonl, refused
 
@@ -79,7 +79,7 @@ def test_an_unknown_task_is_refused() -> None:
 # --- types --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [5, None, 1.5, True, ["a"], {"a": 1}])
+@pytest.mark.parametrize("text", [5, None, ["a"]])
 def test_a_text_of_another_type_is_named_by_row_and_field(tmp_path: Path, text: Any) -> None:
     content = jsonl([{"text": "a", "label": "x"}, {"text": text, "label": "x"}])
     error = refused(ErrorCode.MIXED_TYPES, lambda: examples(tmp_path, "a.jsonl", content))
@@ -87,7 +87,7 @@ def test_a_text_of_another_type_is_named_by_row_and_field(tmp_path: Path, text: 
     assert (error.details["row"], error.details["field"]) == (2, "text")
 
 
-@pytest.mark.parametrize("label", [5, None, 1.5, True, {"x": 5}])
+@pytest.mark.parametrize("label", [5, None, {"x": 5}])
 def test_labels_of_two_types_are_refused(tmp_path: Path, label: Any) -> None:
     content = jsonl([{"text": "a", "label": "x"}, {"text": "b", "label": label}])
     error = refused(ErrorCode.MIXED_TYPES, lambda: examples(tmp_path, "a.jsonl", content))
@@ -127,14 +127,6 @@ def test_labels_that_cannot_be_shown_are_refused(tmp_path: Path, label: str) -> 
 
 
 # --- tables -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_found_out(tmp_path: Path, delimiter: str) -> None:
-    content = f"id{delimiter}text{delimiter}label\n1{delimiter}hello, you; all{delimiter}x\n"
-    if delimiter in ",;":
-        content = content.replace("hello, you; all", '"hello, you; all"')
-    assert examples(tmp_path, "a.csv", content) == [ClassificationExample("hello, you; all", "x")]
 
 
 def test_quoted_fields_hold_delimiters_quotes_and_line_ends(tmp_path: Path) -> None:
@@ -198,9 +190,3 @@ def test_canonical_lines_of_texts_come_back_and_stay_on_one_line(text: str, labe
     assert line.splitlines() == [line[:-1]]
     assert example_from_line(line) == ClassificationExample(text, label)
     assert json.loads(line) == {"text": text, "label": label}
-
-
-@given(st.lists(st.tuples(TEXT, st.sampled_from(["O", "B-x"])), min_size=1))
-def test_canonical_lines_of_tags_come_back(pairs: list[tuple[str, str]]) -> None:
-    written = TaggingExample(tuple(token for token, _ in pairs), tuple(tag for _, tag in pairs))
-    assert example_from_line(written.to_line()) == written

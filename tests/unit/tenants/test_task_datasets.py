@@ -15,7 +15,6 @@ from tests.unit.tenants.files import jsonl, refused, source, texts
 def draft(
     folder: Path,
     task: str,
-    allow_leaks: bool = False,
     skip_invalid_rows: bool = False,
     **files: list[dict[str, Any]],
 ) -> DatasetDraft:
@@ -26,7 +25,6 @@ def draft(
         task=task,
         columns=None,
         workspace=folder / "workspace",
-        allow_leaks=allow_leaks,
         skip_invalid_rows=skip_invalid_rows,
     )
 
@@ -142,17 +140,6 @@ def test_pairs_leak_only_when_both_texts_are_the_same(tmp_path: Path) -> None:
             test=paired(4, "A!"),
         ),
     )
-
-
-def test_leaks_are_taken_when_the_uploader_says_so_and_then_shown(tmp_path: Path) -> None:
-    rows = texts(40)
-    made = draft(
-        tmp_path, "classification", allow_leaks=True, train=rows, dev=texts(9, start=50), test=rows[:9]
-    )
-    report = dataset_report(made)
-    assert report["leaks_allowed"] is True
-    assert report["leaks"][0]["share"] == 1.0
-    assert any("metrics on these splits are too optimistic" in warning for warning in report["warnings"])
 
 
 def test_signs_that_mark_what_a_row_asks_about_make_no_duplicate(tmp_path: Path) -> None:
