@@ -47,21 +47,11 @@ def test_a_tab_separated_text_over_two_lines_is_refused_with_its_line() -> None:
     assert "quotes are part of the text" in error.message
 
 
-def test_quotes_of_commas_reach_over_lines() -> None:
-    content = table('"one', 'two"\tfault').replace("\t", ",")
-    assert rows_of("a.csv", content, "classification")[0]["text"] == "one\ntwo"
-
-
 @pytest.mark.parametrize("mark", ["sep=;", '"sep=;"', "SEP=;", "\ufeffsep=;", "sep=;\n"])
 def test_the_line_sep_names_the_delimiter(mark: str) -> None:
     content = mark + "\n" + table(header='"text";"label"').replace("\t", ";")
     assert preview("a.csv", content, "classification")["report"]["rows"] == 20
     assert rows_of("a.csv", content, "classification")[0] == {"text": "row 0", "label": "delivery"}
-
-
-def test_a_delimiter_that_only_the_line_sep_names_is_used() -> None:
-    content = "sep=~\n" + table().replace("\t", "~")
-    assert preview("a.csv", content, "classification")["report"]["rows"] == 20
 
 
 @pytest.mark.parametrize(
@@ -105,11 +95,6 @@ def test_a_quote_inside_a_text_stays(text: str) -> None:
     content = "label,text,text_pair\n" + "".join(f"{'ab'[n % 2]},{text},row {n}\n" for n in range(20))
     read = text if text.startswith(" ") else 'He said, "Go"'
     assert rows_of("a.csv", content, "classification")[0]["text"] == read
-
-
-def test_a_field_too_many_is_refused() -> None:
-    error = refusal("a.csv", "text,label\n" + "a,b,,c\n" * 20, "classification")
-    assert (error.code, (error.details or {})["fields"]) == ("malformed_row", 4)
 
 
 @pytest.mark.parametrize("rule", ["|---|---|", "| :--- | ---: |", "--- | ---"])
@@ -196,11 +181,6 @@ def test_the_input_of_an_instruction_is_part_of_the_prompt(name: str, columns: d
     cells = "instruction,input,output\n" + "".join(",".join(row.values()) + "\n" for row in rows)
     found = rows_of(name, cells if name == "a.csv" else jsonl(rows), "generation", columns=columns)
     assert [row["prompt"] for row in found[:2]] == ["Say 0", "Say 1\nnow"]
-
-
-def test_an_input_beside_a_prompt_is_another_column() -> None:
-    rows = [{"prompt": f"Say {n}", "input": "now", "completion": "yes"} for n in range(20)]
-    assert rows_of("a.jsonl", jsonl(rows), "generation")[0] == {"prompt": "Say 0", "completion": "yes"}
 
 
 @pytest.mark.parametrize("name", ["system", "history"])

@@ -167,98 +167,65 @@ def changed(saved: Path, folder: Path, **config: Any) -> Path:
     return folder
 
 
+def case(family: str = "bert", task: str = "SEQ_CLS", **config: Any) -> tuple[str, str, Mapping[str, Any]]:
+    """An adapter of this family for this task, with these fields of its configuration."""
+    return family, task, config
+
+
+ALL_LINEAR: Mapping[str, Any] = {"target_modules": "all-linear", "exclude_modules": NOT_LOWER}
 IMPORTED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
-    "tags": ("bert", "TOKEN_CLS", LORA),
-    "questions": ("bert", "QUESTION_ANS", LORA),
-    "patterns with groups, ranges and alternatives": (
-        "bert",
-        "SEQ_CLS",
-        {
-            **LORA,
-            "use_rslora": True,
-            "rank_pattern": {r"layer\.(2|4)\..*\.(query|key)": 3, "layer.[3-9].+value": 5},
-            "alpha_pattern": {r"bert\..*?\.3\.(?:attention\.)?.*": 40, "query|value": 3},
-        },
+    "tags": case(task="TOKEN_CLS", **LORA),
+    "questions": case(task="QUESTION_ANS", **LORA),
+    "patterns with groups, ranges and alternatives": case(
+        **LORA,
+        use_rslora=True,
+        rank_pattern={r"layer\.(2|4)\..*\.(query|key)": 3, "layer.[3-9].+value": 5},
+        alpha_pattern={r"bert\..*?\.3\.(?:attention\.)?.*": 40, "query|value": 3},
     ),
-    "patterns of which the first match counts": (
-        "bert",
-        "SEQ_CLS",
-        {**LORA, "alpha_pattern": {"z.query": 3, "self.query": 50, "query": 2}},
+    "patterns of which the first match counts": case(
+        **LORA, alpha_pattern={"z.query": 3, "self.query": 50, "query": 2}
     ),
-    "a regular expression that cannot be parsed": (
-        "bert",
-        "SEQ_CLS",
-        {"target_modules": r".*layer\.(?![01]\.)\d+\..*(query|value)"},
+    "a regular expression that cannot be parsed": case(
+        target_modules=r".*layer\.(?![01]\.)\d+\..*(query|value)"
     ),
-    "one layer, by pattern": (
-        "bert",
-        "TOKEN_CLS",
-        {**LORA, "layers_to_transform": 3, "layers_pattern": "layer"},
+    "one layer, by pattern": case(
+        task="TOKEN_CLS", **{**LORA, "layers_to_transform": 3, "layers_pattern": "layer"}
     ),
-    "excluded modules": ("bert", "SEQ_CLS", {**LORA, "exclude_modules": ["layer.3.attention.self.value"]}),
-    "all linear layers, the pooler too": (
-        "bert",
-        "SEQ_CLS",
-        {
-            "target_modules": "all-linear",
-            "exclude_modules": NOT_LOWER,
-            "alpha_pattern": {"bert.pooler.dense": 30},
-        },
+    "excluded modules": case(**LORA, exclude_modules=["layer.3.attention.self.value"]),
+    "all linear layers, the pooler too": case(**ALL_LINEAR, alpha_pattern={"bert.pooler.dense": 30}),
+    "the pooler alone": case(target_modules=["pooler.dense"], r=3, use_rslora=True),
+    "the pooler and its trained bias": case(
+        target_modules=r".*(layer\.[23]\..*query|pooler\.dense)", bias="lora_only"
     ),
-    "the pooler alone": ("bert", "SEQ_CLS", {"target_modules": ["pooler.dense"], "r": 3, "use_rslora": True}),
-    "the pooler and its trained bias": (
-        "bert",
-        "SEQ_CLS",
-        {"target_modules": r".*(layer\.[23]\..*query|pooler\.dense)", "bias": "lora_only"},
+    "all linear layers for tags": case(
+        task="TOKEN_CLS", target_modules="all-linear", exclude_modules=rf"{NOT_LOWER}|classifier"
     ),
-    "all linear layers for tags": (
-        "bert",
-        "TOKEN_CLS",
-        {"target_modules": "all-linear", "exclude_modules": rf"{NOT_LOWER}|classifier"},
+    "the pooler trained whole": case(**ALL_LINEAR, modules_to_save=["pooler"]),
+    "normalizations and biases": case(
+        **LORA,
+        bias="lora_only",
+        modules_to_save=["layer.2.output.LayerNorm", "layer.3.attention.output.LayerNorm"],
     ),
-    "the pooler trained whole": (
-        "bert",
-        "SEQ_CLS",
-        {"target_modules": "all-linear", "exclude_modules": NOT_LOWER, "modules_to_save": ["pooler"]},
+    "RoBERTa": case(
+        "roberta", **ALL_LINEAR, alpha_pattern={"^roberta.encoder.layer.3.attention.self.query": 64}
     ),
-    "normalizations and biases": (
-        "bert",
-        "SEQ_CLS",
-        {
-            **LORA,
-            "bias": "lora_only",
-            "modules_to_save": ["layer.2.output.LayerNorm", "layer.3.attention.output.LayerNorm"],
-        },
-    ),
-    "RoBERTa": (
-        "roberta",
-        "SEQ_CLS",
-        {
-            "target_modules": "all-linear",
-            "exclude_modules": NOT_LOWER,
-            "alpha_pattern": {"^roberta.encoder.layer.3.attention.self.query": 64},
-        },
-    ),
-    "ELECTRA": (
+    "ELECTRA": case(
         "electra",
-        "SEQ_CLS",
-        {"target_modules": "all-linear", "exclude_modules": rf"{NOT_LOWER}|electra\.embeddings_project"},
+        target_modules="all-linear",
+        exclude_modules=rf"{NOT_LOWER}|electra\.embeddings_project",
     ),
-    "DistilBERT": (
+    "DistilBERT": case(
         "distilbert",
-        "SEQ_CLS",
-        {
-            "target_modules": "all-linear",
-            "exclude_modules": rf"{NOT_LOWER}|pre_classifier",
-            "rank_pattern": {"^distilbert.transformer.layer.2.ffn.lin1": 5},
-        },
+        target_modules="all-linear",
+        exclude_modules=rf"{NOT_LOWER}|pre_classifier",
+        rank_pattern={"^distilbert.transformer.layer.2.ffn.lin1": 5},
     ),
 }
 
 
-@pytest.mark.parametrize("case", IMPORTED)
-def test_an_adapter_answers_here_as_in_peft(case: str, places: Mapping[str, Place], tmp_path: Path) -> None:
-    family, task, config = IMPORTED[case]
+@pytest.mark.parametrize("name", IMPORTED)
+def test_an_adapter_answers_here_as_in_peft(name: str, places: Mapping[str, Place], tmp_path: Path) -> None:
+    family, task, config = IMPORTED[name]
     trained(places[family].checkpoint, tmp_path / "theirs", task, **config)
     answers_as_in_peft(places[family], tmp_path / "theirs", task)
 
@@ -343,18 +310,13 @@ CHANGED: Mapping[str, list[Any]] = {
     "arrow_config": [{"top_k": 2}],
     "bias": ["some"],
     "exclude_modules": [["value"], r".*v_proj"],
-    "init_lora_weights": ["pissa"],
     "kasa_config": [{}],
-    "layer_replication": [[[0, 2], [1, 4]]],
     "layers_to_transform": [[2]],
-    "lora_bias": [True],
     "megatron_config": [{"a": 1}],
     "monteclora_config": [{}],
     "target_modules": [["query"], r".*\.q_proj"],
     "target_parameters": [["experts.down"]],
-    "trainable_token_indices": [{"word_embeddings": [1]}],
     "use_bdlora": [{}],
-    "use_dora": [True],
     "use_qalora": [True],
     "velora_config": [{"scale": 1.0}],
     "a_field_of_later_versions": [{"x": 1}],
@@ -527,22 +489,3 @@ def test_a_lora_of_a_decoder_answers_here_as_in_peft_and_there_again(
     write_peft_lora(lora, decoder.architecture, str(checkpoint), tmp_path / "ours")
     again = peft_logits(checkpoint, tmp_path / "ours", "CAUSAL_LM", IDS[None])[0]
     torch.testing.assert_close(again, ours, atol=1e-4, rtol=1e-4)
-
-
-OF_DECODERS: Mapping[str, tuple[Mapping[str, Any], str]] = {
-    "the output layer": ({"target_modules": ["q_proj", "lm_head"]}, "lm_head"),
-    "the embeddings": ({"target_modules": ["q_proj", "embed_tokens"]}, "embed_tokens"),
-    "a layer trained whole": ({"target_modules": ["q_proj"], "modules_to_save": ["norm"]}, "norm"),
-}
-
-
-@pytest.mark.parametrize("case", OF_DECODERS)
-def test_what_a_decoder_here_cannot_answer_as_in_peft_is_refused_by_name(
-    case: str, decoders: Mapping[str, Path], tmp_path: Path
-) -> None:
-    config, words = OF_DECODERS[case]
-    trained(decoders["llama"], tmp_path / "theirs", "CAUSAL_LM", **config)
-    with pytest.raises(HplmError) as caught:
-        read_peft_lora(tmp_path / "theirs", of_family("llama").architecture)
-    assert caught.value.code == "invalid_archive"
-    assert words in caught.value.message

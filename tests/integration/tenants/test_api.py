@@ -194,17 +194,6 @@ def test_leaking_splits_are_refused_until_they_are_allowed(world: World) -> None
     assert made.json()["leaks_allowed"] is True
 
 
-def test_labels_of_a_cell_are_split_at_the_separator_of_the_request(world: World) -> None:
-    content = "text,labels\n" + "".join(f'text {number},"red; green"\n' for number in range(40))
-    fields = {"task": "multilabel", "train": upload("train.csv", content)}
-    client = world.client(world.developer)
-    assert post(client, DATASETS, name="one", separator=";", **fields).json()["labels"] == ["green", "red"]
-    refused = post(
-        client, DATASETS, name="two", separator="x", **fields | {"train": upload("a.csv", content)}
-    )
-    assert refused.json()["error"]["param"] == "separator"
-
-
 OWNERS_SETTINGS = [
     ("checks_answers", False, "tenant.set_answer_checks"),
     ("keeps_request_texts", True, "tenant.set_request_texts"),

@@ -2,7 +2,6 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from tenants.base.errors import ErrorCode
 from tenants.datasets.formats import dataset as dataset_module
 from tenants.datasets.formats import lines
-from tenants.datasets.formats.dataset import DatasetDraft, draft_dataset
+from tenants.datasets.formats.dataset import DatasetDraft
 from tenants.datasets.formats.examples import ClassificationExample, read_examples
 from tenants.datasets.formats.lines import ASCII_WORD, WORD, exact_fingerprint, fingerprint, normalise
 from tenants.datasets.formats.normalization import clean_label, column_key
@@ -19,17 +18,7 @@ from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
 from tenants.datasets.formats.splits import auto_split
 from tenants.datasets.formats.statistics import SplitStatistics
 from tests.other_threads import turns_meanwhile
-from tests.unit.tenants.files import jsonl, refused, source, texts
-
-
-def draft(folder: Path, task: str = "classification", **files: list[dict[str, Any]] | str) -> DatasetDraft:
-    sources = {
-        split: source(folder, f"{split}.jsonl", content if isinstance(content, str) else jsonl(content))
-        for split, content in files.items()
-    }
-    workspace = folder / "workspace"
-    workspace.mkdir()
-    return draft_dataset(files=sources, task=task, columns=None, workspace=workspace)
+from tests.unit.tenants.files import draft, refused, texts
 
 
 def rows_of(made: DatasetDraft) -> dict[str, list[str]]:
@@ -156,11 +145,6 @@ def test_a_leak_below_the_limit_is_reported_as_a_warning(tmp_path: Path) -> None
 def test_one_label_is_refused(tmp_path: Path) -> None:
     error = refused(ErrorCode.ONE_LABEL, lambda: draft(tmp_path, train=texts(20, labels=("good",))))
     assert error.details == {"label": "good", "rows": 20}
-
-
-def test_tags_without_any_span_are_refused(tmp_path: Path) -> None:
-    rows = [{"tokens": [f"a{number}"], "tags": ["O"]} for number in range(20)]
-    refused(ErrorCode.ONE_LABEL, lambda: draft(tmp_path, "tagging", train=rows))
 
 
 def test_one_kind_of_span_is_enough_for_tagging(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.formats.dataset import DatasetDraft, draft_dataset
 from tenants.datasets.formats.examples import ChatExample, GenerationExample, Message, example_from_line
 from tenants.datasets.formats.messages import MAX_MESSAGES
 from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
-from tests.unit.tenants.files import examples, jsonl, refused, source
+from tests.unit.tenants.files import draft, examples, jsonl, refused
 
 USER = {"role": "user", "content": "Hello"}
 ANSWER = {"role": "assistant", "content": "Hi"}
@@ -29,12 +28,6 @@ messages = st.fixed_dictionaries(
     {"role": st.sampled_from(["system", "user", "assistant", "tool"]), "content": words | parts | anything},
     optional={"weight": st.sampled_from([0, 1, True, 2, None]), "name": words},
 )
-
-
-def draft(folder: Path, task: str, **files: list[dict[str, Any]]) -> DatasetDraft:
-    sources = {split: source(folder, f"{split}.jsonl", jsonl(rows)) for split, rows in files.items()}
-    (folder / "workspace").mkdir()
-    return draft_dataset(files=sources, task=task, columns=None, workspace=folder / "workspace")
 
 
 def chat_error(folder: Path, code: ErrorCode, found: object) -> HmiError:
@@ -56,12 +49,6 @@ def test_a_prompt_and_its_completion_keep_their_spaces(tmp_path: Path) -> None:
     }
 
 
-def test_prompts_are_read_from_tables_and_other_columns(tmp_path: Path) -> None:
-    table = "mr,ref\nname[Aromi],Aromi is a pub.\n"
-    found = examples(tmp_path, "a.csv", table, "generation", prompt="mr", completion="ref")
-    assert found == [GenerationExample("name[Aromi]", "Aromi is a pub.")]
-
-
 @pytest.mark.parametrize("field", ["prompt", "completion"])
 @pytest.mark.parametrize(
     ("value", "code"),
@@ -81,15 +68,6 @@ def test_a_bad_prompt_or_completion_is_named_by_row_and_field(
     error = refused(code, lambda: examples(tmp_path, "a.jsonl", rows, "generation"))
     assert error.details is not None
     assert (error.details["row"], error.details["field"]) == (2, field)
-
-
-def test_a_row_without_its_completion_is_refused(tmp_path: Path) -> None:
-    error = refused(
-        ErrorCode.MISSING_COLUMN,
-        lambda: examples(tmp_path, "a.jsonl", jsonl([{"prompt": "a"}]), "generation"),
-    )
-    assert error.details is not None
-    assert error.details["missing"] == ["completion"]
 
 
 def test_a_conversation_keeps_roles_contents_and_which_messages_are_learned(tmp_path: Path) -> None:
@@ -202,13 +180,6 @@ def test_all_completions_of_a_prompt_go_to_the_same_split(tmp_path: Path) -> Non
     }
     assert sum(map(len, found.values())) == 20
     assert all(found.values())
-
-
-def test_a_test_prompt_that_was_trained_on_is_a_leak(tmp_path: Path) -> None:
-    refused(
-        ErrorCode.LEAKING_SPLITS,
-        lambda: draft(tmp_path, "generation", train=prompts(20), dev=prompts(5, 50), test=prompts(5)),
-    )
 
 
 def test_a_preview_shows_the_beginning_of_long_conversations(tmp_path: Path) -> None:

@@ -59,21 +59,10 @@ def test_a_missing_column_says_what_was_found_and_what_is_needed(tmp_path: Path)
     }
 
 
-def test_columns_map_other_names(tmp_path: Path) -> None:
-    content = '{"sentence": "a", "class": "x"}'
-    assert examples(tmp_path, "a.jsonl", content, text="sentence", label="class") == [
-        ClassificationExample("a", "x")
-    ]
-
-
 @pytest.mark.parametrize("columns", [{"txt": "a"}, {"text": ""}, {"tokens": "a"}])
 def test_a_mapping_that_makes_no_sense_is_refused(columns: dict[str, str]) -> None:
     error = refused(ErrorCode.INVALID_FIELD, lambda: column_mapping("classification", columns))
     assert error.param == "columns"
-
-
-def test_an_unknown_task_is_refused() -> None:
-    assert refused(ErrorCode.INVALID_FIELD, lambda: column_mapping("translation", None)).param == "task"
 
 
 # --- types --------------------------------------------------------------------------------------------------
@@ -152,13 +141,6 @@ def test_a_quote_out_of_place_is_located(tmp_path: Path, row: str) -> None:
 def test_a_field_beyond_the_old_limit_of_the_csv_module_is_read(tmp_path: Path) -> None:
     long = "word " * 100_000
     assert len(examples(tmp_path, "a.csv", f'text,label\n"{long}",x\n')) == 1
-
-
-def test_a_header_without_the_columns_says_what_was_found(tmp_path: Path) -> None:
-    error = refused(ErrorCode.MISSING_COLUMN, lambda: examples(tmp_path, "a.csv", "sentence;class\na;x\n"))
-    assert error.details is not None
-    assert error.details["found"] == ["sentence", "class"]
-    assert error.details["missing"] == ["text", "label"]
 
 
 PLAIN = st.text(st.characters(exclude_characters="\0\r", exclude_categories=["Cs"])).map(

@@ -7,26 +7,8 @@ from typing import Any
 import pytest
 
 from tenants.base.errors import ErrorCode
-from tenants.datasets.formats.dataset import DatasetDraft, draft_dataset
 from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
-from tests.unit.tenants.files import jsonl, refused, source, texts
-
-
-def draft(
-    folder: Path,
-    task: str,
-    skip_invalid_rows: bool = False,
-    **files: list[dict[str, Any]],
-) -> DatasetDraft:
-    sources = {split: source(folder, f"{split}.jsonl", jsonl(content)) for split, content in files.items()}
-    (folder / "workspace").mkdir()
-    return draft_dataset(
-        files=sources,
-        task=task,
-        columns=None,
-        workspace=folder / "workspace",
-        skip_invalid_rows=skip_invalid_rows,
-    )
+from tests.unit.tenants.files import draft, refused, texts
 
 
 def questions(count: int, start: int = 0) -> list[dict[str, Any]]:
@@ -108,14 +90,16 @@ def test_files_without_a_valid_row_are_refused_all_the_same(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("task", "row"),
     [
+        ("tagging", {"tags": ["O"]}),
         ("regression", {"value": 1}),
         ("multilabel", {"labels": []}),
         ("question_answering", {"question": "q", "answers": []}),
     ],
 )
 def test_nothing_to_learn_is_refused(tmp_path: Path, task: str, row: dict[str, Any]) -> None:
-    key = "context" if task == "question_answering" else "text"
-    rows = [{key: f"text {number}", **row} for number in range(20)]
+    key = {"question_answering": "context", "tagging": "tokens"}.get(task, "text")
+    texts_of = [f"text{number}" for number in range(20)]
+    rows = [{key: [text] if task == "tagging" else text, **row} for text in texts_of]
     assert refused(ErrorCode.ONE_LABEL, lambda: draft(tmp_path, task, train=rows)).param == "train"
 
 

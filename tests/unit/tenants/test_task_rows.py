@@ -153,9 +153,7 @@ def test_numbers_are_read_from_json_and_from_cells(tmp_path: Path, value: Any, n
         ("1_000", ErrorCode.MIXED_TYPES),
         ("", ErrorCode.MIXED_TYPES),
         (True, ErrorCode.MIXED_TYPES),
-        ([1], ErrorCode.MIXED_TYPES),
         ("nan", ErrorCode.MALFORMED_ROW),
-        ("-inf", ErrorCode.MALFORMED_ROW),
         (10**16, ErrorCode.MALFORMED_ROW),
     ],
 )
