@@ -342,18 +342,6 @@ def test_one_text_or_object_needs_no_list(server: Script) -> None:
     assert sent == [["one text"], [{"text": "one", "text_pair": "two"}], ["one text"], ["a", "b"]]
 
 
-def test_one_event_or_label_needs_no_list(server: Script, tmp_path: Path) -> None:
-    server.replies = [Reply(201, {"id": "w", "url": "https://x"})] * 2
-    server.replies += [Reply(201, VERSION)]
-    (tmp_path / "lora.zip").write_bytes(b"PK")
-    with Client(server.url, "a.b") as client:
-        client.create_webhook("https://x", kinds="job.failed")
-        client.update_webhook("w", kinds="job.failed")
-        client.import_adapter(tmp_path / "lora.zip", parent=1, name="m", labels="spam")
-    assert [asked.body["kinds"] for asked in server.asked[:2]] == [["job.failed"]] * 2
-    assert server.asked[2].body.count(b'name="labels"') == 1
-
-
 # The server's errors
 
 

@@ -1,7 +1,6 @@
 """Tables, numbers and JSON documents as people have them: read as meant, or refused with what to do."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -213,14 +212,3 @@ def test_the_system_of_sharegpt_is_the_first_message_and_tools_are_refused() -> 
 def test_messages_of_tools_in_sharegpt_are_refused(role: str) -> None:
     turns = [{"from": "human", "value": "?"}, {"from": role, "value": "{}"}, {"from": "gpt", "value": "!"}]
     assert repr(role) in refusal("a.jsonl", jsonl([{"conversations": turns}] * 20), "chat").message
-
-
-@pytest.mark.parametrize("task", ["generation", "chat"])
-def test_generative_rows_of_a_pretty_array_are_read(task: str) -> None:
-    rows: list[dict[str, Any]] = [
-        {"prompt": f"{n}?", "completion": "yes"}
-        if task == "generation"
-        else {"messages": [{"role": "user", "content": f"{n}?"}, {"role": "assistant", "content": "yes"}]}
-        for n in range(20)
-    ]
-    assert rows_of("a.json", json.dumps(rows, indent=4), task)[0] == rows[0]

@@ -20,7 +20,6 @@ from inference.api.request_trace import RequestTrace
 from inference.batches.models import BatchState
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.base.errors import ErrorCode
-from tenants.base.plurals import counted
 from tenants.datasets.formats.rows import OPTIONAL_COLUMNS, REQUIRED_COLUMNS
 from tenants.datasets.models import Task
 from tenants.usage.models import LoggedRequest, RequestApi, RequestStatus, UsageDay, UsageSum
@@ -135,21 +134,6 @@ def test_refused_and_failed_requests_are_the_same_figures_everywhere(
     assert usage_total(tenant, datetime.now(UTC).date()).refused == 4
     listed = owner.get("/api/v1/requests?status=refused", headers={"Authorization": f"Bearer {key}"}).json()
     assert {one["outcome"] for one in listed["results"]} == {"refused"}
-
-
-@pytest.mark.parametrize(
-    ("count", "word", "text"),
-    [
-        (1, "alias", "1 alias"),
-        (2, "alias", "2 aliases"),
-        (0, "batch", "0 batches"),
-        (2, "query", "2 queries"),
-        (1200, "key", "1,200 keys"),
-        (2, "API key", "2 API keys"),
-    ],
-)
-def test_counts_have_the_plural_of_their_word(count: int, word: str, text: str) -> None:
-    assert counted(count, word) == text
 
 
 @pytest.mark.parametrize("backend", ["locmem", "console", "smtp"])

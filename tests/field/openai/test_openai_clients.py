@@ -223,17 +223,6 @@ def test_fields_that_could_change_an_answer_are_refused_by_name(more: dict[str, 
     assert refused.value.code in ("unsupported_parameter", "invalid_field")
 
 
-def test_values_that_ask_for_nothing_are_accepted() -> None:
-    nothing = {
-        "min_tokens": 0,
-        "skip_special_tokens": True,
-        "length_penalty": 1.0,
-        "tools": [],
-        "top_logprobs": 0,
-    }
-    assert not ChatCall.parse({**TURN, **nothing, "logprobs": False}).ignored
-
-
 def test_values_for_the_chat_template_reach_it_and_pretend_nothing() -> None:
     template = ChatTemplate(
         "{{ messages[0].content }}{% if enable_thinking is defined and not enable_thinking %}|no{% endif %}"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import IntegrityError, transaction
 from django.db.models import Field
 from django.test import Client
 from django.urls import reverse
@@ -13,7 +14,9 @@ from pytest_django import Settings
 from tenants.accounts.authentication import api_key_from
 from tenants.accounts.models import ApiKey, Invitation, Membership, Tenant
 from tenants.accounts.selectors import membership_of
+from tenants.accounts.services.tenants import tenant_set_weight
 from tenants.audit.models import AuditEvent
+from tenants.base.errors import HmiError
 from tenants.datasets.models import Corpus, Dataset
 from tenants.usage.models import Quota
 from tenants.usage.selectors import quota_of
@@ -217,3 +220,33 @@ def test_deleting_datasets_in_the_list_takes_their_files(
         staff.post(page(Dataset, "changelist"), chosen)
     assert not Dataset.unscoped.exists()
     assert nothing_is_left(upload_root)
+
+
+def weighed(world: World, staff: Client, weight: str) -> Tenant:
+    """The tenant, after staff has typed this weight into its form."""
+    inlines = {
+        f"{name}-{part}_FORMS": "0" for name in ("quota", "memberships") for part in ("TOTAL", "INITIAL")
+    }
+    form = {"name": "Acme", "weight": weight, "checks_answers": "on", **inlines}
+    staff.post(page(Tenant, "change", world.tenant.pk), form)
+    return Tenant.objects.get(pk=world.tenant.pk)
+
+
+def test_a_weight_is_set_with_an_audit_event(world: World, staff: Client) -> None:
+    assert weighed(world, staff, "2.5").weight == 2.5
+    event = AuditEvent.objects.for_tenant(world.tenant).get(verb="tenant.set_weight")
+    assert (event.actor, event.detail) == (world.staff, {"weight": 2.5})
+
+
+@pytest.mark.parametrize("weight", ["0", "nan", ""])
+def test_an_invalid_weight_is_refused_by_the_form(world: World, staff: Client, weight: str) -> None:
+    assert weighed(world, staff, weight).weight == 1.0
+    assert not AuditEvent.objects.for_tenant(world.tenant).filter(verb="tenant.set_weight").exists()
+
+
+@pytest.mark.parametrize("weight", [-1.0, 0.001, 100.5, float("inf"), float("nan")])
+def test_a_weight_out_of_range_is_refused_below_the_form_too(world: World, weight: float) -> None:
+    with pytest.raises(HmiError, match=r"from 0\.01 to 100"):
+        tenant_set_weight(tenant=world.tenant, weight=weight, actor=None)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Tenant.objects.filter(pk=world.tenant.pk).update(weight=weight)
