@@ -254,14 +254,11 @@ def test_what_a_stock_client_sends_is_taken_and_what_has_no_effect_is_listed(nam
 @pytest.mark.parametrize(
     ("body", "tensor", "named"),
     [
-        ({"parameters": {"temperature": 0.5}}, {}, "'temperature'"),
         ({"parameters": {"content_type": "hg_json"}}, {}, "content_type"),
-        ({"model_name": "places"}, {}, "model_name"),
         ({"model_version": "2"}, {}, "model_version"),
         ({}, {"parameters": {"content_type": "hg_json"}}, "content_type of TEXT"),
         ({}, {"parameters": {"content_type": "base64"}}, "not base64 .element 0"),
         ({}, {"parameters": {"content_type": "base64"}, "data": ["YQ==", "/w=="]}, "not valid UTF-8"),
-        ({}, {"parameters": {"shared_memory_region": "r"}}, "'shared_memory_region'"),
         ({"outputs": [{"name": "LABEL", "parameters": {"classification": 2}}]}, {}, "'classification'"),
         (
             {"outputs": [{"name": "LABEL", "parameters": {"content_type": "base64"}}]},
