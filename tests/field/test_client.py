@@ -3,7 +3,7 @@
 import json
 import logging
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from rest_framework.test import APIClient
 
-from frontend.presenters.limits import quota_bars
 from hmi_client import AsyncClient, Client, Retries
 from hmi_client.cli.profiles import Profile
 from hmi_client.errors import AuthenticationFailed, ConnectionFailed, HmiError
@@ -22,23 +21,18 @@ from hmi_site import env
 from hmi_site.server_urls import checked_redis_url, database_from_url, mail_server
 from inference.logs import formatter
 from inference.serving.environment import SettingError, WorkerSettings
-from tenants.base.errors import HmiError as TenantError
-from tenants.datasets.selectors.uploads import storage_used
-from tenants.usage.models import Quota
-from tenants.usage.services.quotas import quota_check_storage
 from tests.integration.conftest import world
-from tests.integration.hmi_client.conftest import Hmi, config, hmi
-from tests.integration.hmi_client.scripted import Reply, Script, refusal, scripted
+from tests.integration.hmi_client.conftest import Hmi, config, hmi, script, server
+from tests.integration.hmi_client.scripted import Reply, Script, refusal
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import V1, with_key
 from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.integration.world import World
 from versiontree.tree.selectors.coverage import coverage_record
 from versiontree.tree.selectors.recommended_root import root_recommended
-from versiontree.tree.selectors.versions import artifact_bytes
 from workers.failures import trimmed_traceback
 
-__all__ = ["config", "hmi", "world"]
+__all__ = ["config", "hmi", "script", "server", "world"]
 CANARY = "canary5Xq.0123456789abcdef0123456789abcdef"
 """A secret that nothing may print."""
 ODD_BREAKS = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\x1dh\x1ei"
@@ -50,16 +44,6 @@ ANSWER: dict[str, Any] = {
     "model": {"name": "acme/mood", "version": 1, "digest": "d"},
     "results": [{"label": "good", "scores": {"good": 0.9}}],
 }
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path) -> Iterator[Script]:
-    """Answers the command, which runs in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    with scripted() as script:
-        monkeypatch.setenv("HMI_URL", script.url)
-        monkeypatch.setenv("HMI_API_KEY", "a.b")
-        yield script
 
 
 def inputs_sent(server: Script) -> list[Any]:
@@ -130,12 +114,9 @@ def test_a_key_with_a_character_of_no_key_is_refused_at_once_and_not_quoted(
     [
         ["login", CANARY],
         ["login", "short-secret"],
-        ["login", "--url", "http://127.0.0.1:9", CANARY],
         ["whoami", CANARY],
-        ["logout", CANARY],
         [CANARY],
         ["models", CANARY],
-        ["models", "list", "x", CANARY],
         ["login", f"--api_key={CANARY}"],
         ["login", f"-k{CANARY}"],
         ["--key", CANARY, "whoami"],
@@ -146,10 +127,6 @@ def test_wrong_usage_does_not_quote_a_key(server: Script, hmi: Hmi, arguments: l
     refused = hmi(*arguments)
     assert (refused.code, server.asked) == (2, [])
     assert not any(secret in refused.out + refused.err for secret in (CANARY, "short-secret"))
-
-
-def test_wrong_usage_names_the_word(hmi: Hmi) -> None:
-    assert "'modles'" in hmi("modles").err
 
 
 @pytest.mark.parametrize(
@@ -243,12 +220,6 @@ def streamed(*events: object, end: str = "\n") -> Reply:
     return Reply(200, body.encode(), {"Content-Type": "text/event-stream"})
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_a_stream_may_have_any_character_that_json_may(server: Script, hmi: Hmi, end: str) -> None:
-    server.replies = [streamed(chunk(ODD_BREAKS), chunk("\u2028"), "[DONE]", end=end)]
-    assert hmi("generate", "writer", "x").out == f"{ODD_BREAKS}\u2028\n"
-
-
 @pytest.mark.parametrize(
     ("stream", "events"),
     [
@@ -334,9 +305,7 @@ def test_a_file_that_is_not_utf8_is_refused_with_what_it_is(
     assert server.asked == []
 
 
-@pytest.mark.parametrize(
-    "command", [("infer", "mood"), ("generate", "writer"), ("chat", "writer"), ("login", "--api-key", "-")]
-)
+@pytest.mark.parametrize("command", [("infer", "mood"), ("generate", "writer"), ("login", "--api-key", "-")])
 def test_stdin_that_is_not_utf8_is_refused_with_what_it_is(
     server: Script, hmi: Hmi, command: tuple[str, ...]
 ) -> None:
@@ -344,20 +313,10 @@ def test_stdin_that_is_not_utf8_is_refused_with_what_it_is(
     assert (ran.code, "stdin is UTF-16" in ran.err, server.asked) == (1, True, [])
 
 
-def test_the_line_that_is_not_json_is_counted_as_an_editor_counts(
-    server: Script, hmi: Hmi, tmp_path: Path
-) -> None:
-    (tmp_path / "t.jsonl").write_text('"a"\n\n\nno json\n')
-    ran = hmi("infer", "mood", "--jsonl", "--file", "t.jsonl")
-    assert "Line 4 is not JSON" in ran.err
-
-
 @pytest.mark.parametrize(
     ("stdin", "prompt"),
     [
-        (b"Once upon\n", "Once upon"),
         (b"Once upon\r\n", "Once upon"),
-        (b"Once upon", "Once upon"),
         (b"Once upon\n\n", "Once upon\n"),
         (b"  \n", "  "),
         ("\ufeffa\u2028\n".encode(), "a\u2028"),
@@ -369,12 +328,6 @@ def test_one_final_line_end_of_stdin_is_no_part_of_a_prompt(
     server.replies = [streamed(chunk(" a time"), "[DONE]")]
     assert hmi("generate", "writer", stdin=stdin).code == 0
     assert server.asked[0].body["prompt"] == prompt
-
-
-def test_one_final_line_end_of_stdin_is_no_part_of_a_message(server: Script, hmi: Hmi) -> None:
-    server.replies = [streamed(chunk("Good day"), "[DONE]")]
-    assert hmi("chat", "writer", stdin=b"Hello\r\n").code == 0
-    assert server.asked[0].body["messages"] == [{"role": "user", "content": "Hello"}]
 
 
 # One value where several may stand
@@ -389,18 +342,6 @@ def test_one_text_or_object_needs_no_list(server: Script) -> None:
     assert sent == [["one text"], [{"text": "one", "text_pair": "two"}], ["one text"], ["a", "b"]]
 
 
-def test_one_event_or_label_needs_no_list(server: Script, tmp_path: Path) -> None:
-    server.replies = [Reply(201, {"id": "w", "url": "https://x"})] * 2
-    server.replies += [Reply(201, VERSION)]
-    (tmp_path / "lora.zip").write_bytes(b"PK")
-    with Client(server.url, "a.b") as client:
-        client.create_webhook("https://x", kinds="job.failed")
-        client.update_webhook("w", kinds="job.failed")
-        client.import_adapter(tmp_path / "lora.zip", parent=1, name="m", labels="spam")
-    assert [asked.body["kinds"] for asked in server.asked[:2]] == [["job.failed"]] * 2
-    assert server.asked[2].body.count(b'name="labels"') == 1
-
-
 # The server's errors
 
 
@@ -408,16 +349,11 @@ def test_one_event_or_label_needs_no_list(server: Script, tmp_path: Path) -> Non
     ("name", "value"),
     [
         ("DATABASE_URL", f"postgres://hmi:{CANARY}%zz@127.0.0.1/hmi"),
-        ("DATABASE_URL", f"postgres://hmi:a@{CANARY}@127.0.0.1/hmi"),
         ("DATABASE_URL", f"postgres://hmi:{CANARY}/x@127.0.0.1/hmi"),
-        ("DATABASE_URL", f"postgres://hmi:{CANARY}@[::1/hmi"),
         ("DATABASE_URL", f"mysql://hmi:{CANARY}@127.0.0.1/hmi"),
         ("REDIS_URL", f"redis://:{CANARY}/x@127.0.0.1:6379"),
-        ("REDIS_URL", f"redis://:{CANARY}@[127.0.0.1:6379"),
-        ("REDIS_URL", f"redis://:{CANARY}\u2100@127.0.0.1:6379"),
         ("REDIS_URL", f"http://:{CANARY}@127.0.0.1:6379"),
         ("HMI_EMAIL_URL", f"smtp://user:{CANARY}@[example.org"),
-        ("HMI_EMAIL_URL", f"smtp://user:{CANARY}/x@example.org"),
         ("HMI_PORT", CANARY),
         ("HMI_HTTPS", CANARY),
         ("HMI_WEIGHTS", CANARY),
@@ -548,16 +484,6 @@ def test_a_model_without_a_parent_is_built_on_the_recommended_one(
     assert key.post(f"{V1}/models", body | {"name": "ham"}).json()["parent"] == domain.pk
 
 
-def test_a_generative_model_without_a_parent_is_built_on_a_decoder(
-    acme: TenantFixture, tmp_path: Path
-) -> None:
-    decoder = tree_factory.ready_decoder(tmp_path / "smol")
-    tree_factory.ready_root(tmp_path / "bert")
-    rows = tree_factory.dataset(acme.tenant, "prose", task="generation")
-    made = with_key(acme, "manage").post(f"{V1}/models", {"name": "writer", "dataset": rows.pk})
-    assert (made.status_code, made.json().get("parent")) == (201, decoder.pk), made.json()
-
-
 def test_train_needs_no_parent_and_says_which_it_took(server: Script, hmi: Hmi) -> None:
     root = VERSION | {"id": 7, "kind": "root", "name": "minilm", "state": "ready"}
     made = VERSION | {"parent": 7}
@@ -565,19 +491,3 @@ def test_train_needs_no_parent_and_says_which_it_took(server: Script, hmi: Hmi) 
     ran = hmi("train", "mood", "--data", "1")
     assert (ran.code, "minilm:1" in ran.err) == (0, True), ran.err
     assert "parent" not in server.asked[1].body
-
-
-def test_the_api_and_the_pages_tell_the_same_storage_and_the_quota_counts_it(
-    acme: TenantFixture, tmp_path: Path
-) -> None:
-    tree_factory.ready_hplm(tree_factory.ready_root(tmp_path), "spam", acme)
-    used = artifact_bytes(acme.tenant) + storage_used(acme.tenant)
-    assert used > storage_used(acme.tenant) > 0
-    assert with_key(acme, "manage").get(f"{V1}/tenants/acme").json()["storage_used_bytes"] == used
-    Quota.unscoped.filter(tenant=acme.tenant).update(max_storage_bytes=2 * used)
-    quota = Quota.unscoped.get(tenant=acme.tenant)
-    [bar] = [bar for bar in quota_bars(acme.tenant, quota, models=1, jobs=0) if bar.name == "Storage"]
-    assert bar.share == 0.5
-    quota_check_storage(tenant=acme.tenant, adding_bytes=used)
-    with pytest.raises(TenantError, match="Quota exceeded"):
-        quota_check_storage(tenant=acme.tenant, adding_bytes=used + 1)

@@ -1,7 +1,6 @@
 """Tables, numbers and JSON documents as people have them: read as meant, or refused with what to do."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -47,21 +46,11 @@ def test_a_tab_separated_text_over_two_lines_is_refused_with_its_line() -> None:
     assert "quotes are part of the text" in error.message
 
 
-def test_quotes_of_commas_reach_over_lines() -> None:
-    content = table('"one', 'two"\tfault').replace("\t", ",")
-    assert rows_of("a.csv", content, "classification")[0]["text"] == "one\ntwo"
-
-
 @pytest.mark.parametrize("mark", ["sep=;", '"sep=;"', "SEP=;", "\ufeffsep=;", "sep=;\n"])
 def test_the_line_sep_names_the_delimiter(mark: str) -> None:
     content = mark + "\n" + table(header='"text";"label"').replace("\t", ";")
     assert preview("a.csv", content, "classification")["report"]["rows"] == 20
     assert rows_of("a.csv", content, "classification")[0] == {"text": "row 0", "label": "delivery"}
-
-
-def test_a_delimiter_that_only_the_line_sep_names_is_used() -> None:
-    content = "sep=~\n" + table().replace("\t", "~")
-    assert preview("a.csv", content, "classification")["report"]["rows"] == 20
 
 
 @pytest.mark.parametrize(
@@ -88,11 +77,9 @@ def test_a_column_that_is_there_twice_is_refused_with_its_places(
     [
         ("text,label", "row {n},{label},"),
         ("text,label", "row {n},{label},, ,"),
-        ("text|label|", "row {n}|{label}|"),
         ("text;label;;", "row {n};{label};;"),
         ("text\tlabel", "row {n}\t{label}\t"),
         ("text, label", '"row {n}", "{label}"'),
-        ('"text", "label"', '"row {n}",  "{label}"'),
         ("label; text", '{label}; "row {n}"'),
     ],
 )
@@ -107,11 +94,6 @@ def test_a_quote_inside_a_text_stays(text: str) -> None:
     content = "label,text,text_pair\n" + "".join(f"{'ab'[n % 2]},{text},row {n}\n" for n in range(20))
     read = text if text.startswith(" ") else 'He said, "Go"'
     assert rows_of("a.csv", content, "classification")[0]["text"] == read
-
-
-def test_a_field_too_many_is_refused() -> None:
-    error = refusal("a.csv", "text,label\n" + "a,b,,c\n" * 20, "classification")
-    assert (error.code, (error.details or {})["fields"]) == ("malformed_row", 4)
 
 
 @pytest.mark.parametrize("rule", ["|---|---|", "| :--- | ---: |", "--- | ---"])
@@ -153,26 +135,6 @@ def test_a_json_key_that_is_there_twice_is_refused_with_its_row(line: str, key: 
 
 
 # --- numbers ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
-@pytest.mark.parametrize(
-    ("written", "number"),
-    [("1.5", 1.5), (" 1.50 ", 1.5), ("1e3", 1000.0), ("+2", 2.0), ("1,5", None), ("5%", None)],
-)
-def test_a_number_is_written_with_a_decimal_point_in_every_format(
-    name: str, written: str, number: float | None
-) -> None:
-    if name == "a.csv":
-        content = "text;value\n" + "".join(f"row {n};{n}\n" for n in range(20)) + f"last;{written}\n"
-    else:
-        content = jsonl(
-            [*({"text": f"row {n}", "value": n} for n in range(20)), {"text": "last", "value": written}]
-        )
-    if number is None:
-        assert "decimal point" in refusal(name, content, "regression").message
-    else:
-        assert preview(name, content, "regression")["report"]["splits"]["train"]["rows"] > 10
 
 
 # --- JSON documents -----------------------------------------------------------------------------------------
@@ -220,11 +182,6 @@ def test_the_input_of_an_instruction_is_part_of_the_prompt(name: str, columns: d
     assert [row["prompt"] for row in found[:2]] == ["Say 0", "Say 1\nnow"]
 
 
-def test_an_input_beside_a_prompt_is_another_column() -> None:
-    rows = [{"prompt": f"Say {n}", "input": "now", "completion": "yes"} for n in range(20)]
-    assert rows_of("a.jsonl", jsonl(rows), "generation")[0] == {"prompt": "Say 0", "completion": "yes"}
-
-
 @pytest.mark.parametrize("name", ["system", "history"])
 def test_what_an_instruction_cannot_have_is_refused(name: str) -> None:
     rows = [
@@ -255,14 +212,3 @@ def test_the_system_of_sharegpt_is_the_first_message_and_tools_are_refused() -> 
 def test_messages_of_tools_in_sharegpt_are_refused(role: str) -> None:
     turns = [{"from": "human", "value": "?"}, {"from": role, "value": "{}"}, {"from": "gpt", "value": "!"}]
     assert repr(role) in refusal("a.jsonl", jsonl([{"conversations": turns}] * 20), "chat").message
-
-
-@pytest.mark.parametrize("task", ["generation", "chat"])
-def test_generative_rows_of_a_pretty_array_are_read(task: str) -> None:
-    rows: list[dict[str, Any]] = [
-        {"prompt": f"{n}?", "completion": "yes"}
-        if task == "generation"
-        else {"messages": [{"role": "user", "content": f"{n}?"}, {"role": "assistant", "content": "yes"}]}
-        for n in range(20)
-    ]
-    assert rows_of("a.json", json.dumps(rows, indent=4), task)[0] == rows[0]

@@ -1,28 +1,18 @@
 """The number format of an answer: fixed by root and processor when a worker starts, and named."""
 
-import json
-from typing import Any
-
 import pytest
 import torch
 
-from inference.batches.endpoints import Endpoint, InferEndpoint
-from inference.batches.inference_client import InputResult
-from inference.batches.jsonl import ParsedLine
-from inference.batches.line_formats import InputLineFormat, RequestLineFormat
 from inference.hplm.int8_scales import supports_int8
 from inference.hplm.weight_format import WeightFormat
-from inference.openai.embeddings import EmbeddingOptions, EmbeddingsEndpoint
 from tests.integration.conftest import redis
 from tests.integration.inference.worker.asking import request_for
 from tests.integration.inference.worker.conftest import built, desk, world
 from tests.integration.inference.worker.desk import Desk
-from tests.rounding import up_to_rounding
 from tests.unit.inference.serving.test_int8_weights import catalogue, plain
 from tests.unit.inference.serving.test_int8_weights import world as scaled
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
-from versiontree.tree.resolution import ResolvedModel
 
 __all__ = ["built", "desk", "plain", "redis", "scaled", "world"]
 
@@ -64,33 +54,3 @@ def test_a_reply_names_the_number_format_which_is_the_same_alone_and_in_company(
     replies = [*desk.ask(request_for(world.hplms[0], "river")), *desk.ask(*requests)]
     assert len({reply.batch.rows for reply in replies}) > 1
     assert {reply.number_format for reply in replies} == {"float32"}
-
-
-MODEL = ResolvedModel("acme", "spam", "bert", "r" * 64, 1, "a" * 64, "", "classification", (), 7, False, "")
-RESULTS_OF_A_LINE: list[InputResult] = [{"label": "a", "embedding": "AACAPw==", "number_format": "bfloat16"}]
-
-
-def test_a_line_of_a_batch_of_texts_names_its_number_format() -> None:
-    _, line = InputLineFormat(MODEL).format_results(ParsedLine(1), RESULTS_OF_A_LINE)
-    assert json.loads(line)["result"]["number_format"] == "bfloat16"
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "options"),
-    [(InferEndpoint(), None), (EmbeddingsEndpoint(), EmbeddingOptions("float", None))],
-)
-def test_a_line_of_a_batch_of_requests_names_its_number_format(endpoint: Endpoint, options: object) -> None:
-    form = RequestLineFormat(MODEL, endpoint=endpoint, url="/v1/embeddings", reference="spam")
-    _, line = form.format_results(ParsedLine(1, "one", options=options), RESULTS_OF_A_LINE)
-    assert json.loads(line)["response"]["number_format"] == "bfloat16"
-
-
-SPAN = {"start": 0, "end": 5, "text": "river", "label": "place", "score": 0.60678}
-
-
-@pytest.mark.parametrize(
-    ("changed", "same"),
-    [({}, True), ({"score": 0.606781}, True), ({"score": 0.6071}, False), ({"label": "person"}, False)],
-)
-def test_scores_are_compared_up_to_rounding_and_all_else_exactly(changed: dict[str, Any], same: bool) -> None:
-    assert ([{"spans": [SPAN | changed]}] == up_to_rounding([{"spans": [SPAN]}])) is same

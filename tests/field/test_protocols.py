@@ -11,35 +11,26 @@ from typing import Any
 
 import pytest
 import redis
-from django.core.files.uploadedfile import SimpleUploadedFile
 from pytest_django.live_server_helper import LiveServer
-from rest_framework.test import APIClient
 
 from hmi_client import Client
-from inference.hplm.root import Root
 from inference.open_inference.parsers import Body
 from inference.open_inference.requests import OipRequest, parse_request
 from inference.open_inference.responses import oip_response
 from inference.open_inference.signatures import signature_of
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Upload
-from tests.integration.conftest import in_acme_scope, world
-from tests.integration.hmi_client.conftest import Hmi, config, hmi
+from tests.integration.hmi_client.conftest import Hmi, config, hmi, script, server
 from tests.integration.hmi_client.scripted import Reply, Script
-from tests.integration.hmi_client.test_command_options import VERSION, server
-from tests.integration.tenants.tus import PIECE, TUS, UPLOADS, b64, begun, offset_of, send
-from tests.integration.versiontree.callers import V1, with_key
-from tests.integration.versiontree.transfer.adapters.made import lora_members
-from tests.integration.versiontree.transfer.adapters.test_imports import root
-from tests.integration.versiontree.transfer.conftest import models, site, tried_here, zipped
-from tests.integration.versiontree.transfer.site import Site
-from tests.integration.world import World, make_world
-from tests.unit.versiontree.forging import Members, members_of, symlink, zip_of, zip_with
+from tests.integration.hmi_client.test_command_options import VERSION
+from tests.integration.tenants.tus import b64
+from tests.integration.world import make_world
+from tests.unit.versiontree.forging import Members, symlink, zip_of, zip_with
 from tests.unit.versiontree.test_archive_mutations import MEMBERS
 from versiontree.transfer.archive.adapter import adapter_open
 from versiontree.transfer.archive.reader import archive_open
 
-__all__ = ["config", "hmi", "in_acme_scope", "models", "root", "server", "site", "tried_here", "world"]
+__all__ = ["config", "hmi", "script", "server"]
 
 Pack = Callable[[Members], bytes]
 MAX_BYTES = 10**7
@@ -87,10 +78,8 @@ ARCHIVES: dict[str, Pack] = {
     "as exported": zip_of,
     "Finder": lambda members: zip_of(below("My model (1)", members) | MAC),
     "Explorer": lambda members: zip_of(below("Möbel – Kopie", {**members, **WINDOWS})),
-    "a decomposed name": lambda members: zip_of(below("Mo\u0308bel", members)),
     "backslashes": lambda members: zip_of(below("model", members, "\\")),
     "a dot before": lambda members: zip_of(below(".", members)),
-    "a whole path": lambda members: zip_of(below("/home/me/models/tickets", members)),
     "names that are not read": lambda members: zip_of({**members, **NOT_READ}),
     "folders, data descriptors, zip64": streamed,
     "links": with_links,
@@ -153,134 +142,6 @@ def test_a_tar_file_is_named_and_the_way_out_said(mode: Any, open_archive: Any) 
         pass
     assert refused.value.code == ErrorCode.INVALID_ARCHIVE
     assert "send the folder as a zip file" in refused.value.message
-
-
-@pytest.mark.django_db
-@pytest.mark.usefixtures("tried_here", "in_platform_scope")
-def test_a_zip_file_of_finder_is_imported_over_http(site: Site, root: Root) -> None:
-    globex = with_key(site.globex, "manage")
-    finder = ARCHIVES["Finder"]
-    archive = SimpleUploadedFile("My model (1).zip", finder(members_of(zipped(site.hplm))))
-    version = globex.post(f"{V1}/import", {"archive": archive}, format="multipart")
-    assert (version.status_code, version.json().get("digest")) == (201, site.hplm.digest), version.content
-    told = {"archive": SimpleUploadedFile("a.zip", finder(lora_members(root))), "parent": site.domain.pk}
-    adapter = globex.post(f"{V1}/import/adapter", {**told, "name": "theirs"}, format="multipart")
-    assert adapter.status_code == 201, adapter.content
-
-
-# tus 1.0
-
-
-@pytest.fixture
-def developer(world: World, in_acme_scope: None) -> APIClient:
-    """A client that may upload."""
-    return world.client(world.developer)
-
-
-def test_the_metadata_comes_back_as_it_was_sent(developer: APIClient) -> None:
-    metadata = f"filename {b64('größe.txt')},is_confidential,digest {b64(bytes(range(256)))}"
-    made = developer.post(UPLOADS, headers={**TUS, "Upload-Length": "5", "Upload-Metadata": metadata})
-    assert made.status_code == 201, made.content
-    head = developer.head(made["Location"], headers=TUS)
-    assert (head["Upload-Metadata"], head["Cache-Control"]) == (metadata, "no-store")
-    assert developer.get(made["Location"]).json()["filename"] == "größe.txt"
-    bare = developer.post(UPLOADS, headers={**TUS, "Upload-Length": "5"})
-    assert "Upload-Metadata" not in developer.head(bare["Location"], headers=TUS)
-
-
-def test_the_name_of_a_file_is_read_as_uppy_sends_it(developer: APIClient) -> None:
-    metadata = f"relativePath {b64('null')},name {b64('a.csv')},type {b64('text/csv')}"
-    made = developer.post(UPLOADS, headers={**TUS, "Upload-Length": "5", "Upload-Metadata": metadata})
-    assert made.status_code == 201, made.content
-    assert developer.get(made["Location"]).json()["filename"] == "a.csv"
-
-
-def test_a_client_that_cannot_send_patch_or_delete_names_the_method_in_a_header(developer: APIClient) -> None:
-    address = begun(developer, 5)
-
-    def post(method: str, body: str = "", **headers: str) -> Any:
-        told = {**TUS, "X-HTTP-Method-Override": method, **headers}
-        return developer.generic("POST", address, body, content_type=PIECE, headers=told)
-
-    assert post("PATCH", "abc", **{"Upload-Offset": "0"}).status_code == 204
-    assert post("HEAD")["Upload-Offset"] == "3"
-    assert offset_of(developer, address) == 3
-    assert post("DELETE").status_code == 204
-    assert developer.head(address, headers=TUS).status_code == 404
-    assert post("BREW").status_code == 405
-
-
-def test_a_body_that_comes_with_the_creation_is_sent_again_from_the_offset_in_the_answer(
-    developer: APIClient,
-) -> None:
-    headers = {**TUS, "Upload-Length": "5"}
-    made = developer.generic("POST", UPLOADS, "abcde", content_type=PIECE, headers=headers)
-    assert (made.status_code, made["Upload-Offset"]) == (201, "0")
-    sent = send(developer, made["Location"], b"abcde", int(made["Upload-Offset"]))
-    assert (sent.status_code, sent["Upload-Offset"]) == (204, "5")
-
-
-def test_a_piece_may_have_parameters_in_its_content_type(developer: APIClient) -> None:
-    address = begun(developer, 5)
-    headers = {**TUS, "Upload-Offset": "0"}
-    answer = developer.generic(
-        "PATCH", address, "abcde", content_type=f"{PIECE}; charset=utf-8", headers=headers
-    )
-    assert answer.status_code == 204
-
-
-@pytest.mark.parametrize(
-    ("headers", "param"),
-    [
-        ({}, "Upload-Length"),
-        ({"Upload-Length": "-1"}, "Upload-Length"),
-        ({"Upload-Length": "1.5"}, "Upload-Length"),
-        ({"Upload-Defer-Length": "1"}, "Upload-Defer-Length"),
-        ({"Upload-Length": "5", "Upload-Concat": "partial"}, "Upload-Concat"),
-        ({"Upload-Length": "5", "Upload-Metadata": "filename"}, None),
-        ({"Upload-Length": "5", "Upload-Metadata": "a YQ==,a YQ=="}, "Upload-Metadata"),
-        ({"Upload-Length": "5", "Upload-Metadata": "a b c"}, "Upload-Metadata"),
-        ({"Upload-Length": "5", "Upload-Metadata": "filename YQ"}, "Upload-Metadata"),
-        ({"Upload-Length": "5", "Upload-Metadata": "filename \xe9"}, "Upload-Metadata"),
-        ({"Upload-Length": "5", "Upload-Metadata": "filename /w=="}, "Upload-Metadata"),
-    ],
-)
-def test_a_creation_that_the_protocol_does_not_allow_is_400(
-    developer: APIClient, headers: dict[str, str], param: str | None
-) -> None:
-    answer = developer.post(UPLOADS, headers={**TUS, **headers})
-    if param is None:
-        assert answer.status_code == 201
-    else:
-        assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
-
-
-@pytest.mark.parametrize("length", [str(10**13), "9" * 18, "9" * 19, "9" * 500])
-def test_a_file_that_is_too_large_is_413(developer: APIClient, length: str) -> None:
-    answer = developer.post(UPLOADS, headers={**TUS, "Upload-Length": length})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "file_too_large")
-
-
-def test_an_offset_beyond_any_file_is_a_conflict(developer: APIClient) -> None:
-    answer = send(developer, begun(developer, 5), b"abcde", headers={"Upload-Offset": "9" * 30})
-    assert answer.status_code == 409
-
-
-def test_a_checksum_that_is_not_supported_is_400_and_nothing_is_stored(developer: APIClient) -> None:
-    address = begun(developer, 5)
-    for checksum in ("md5 AAAA", "sha1 not-base64", "sha1"):
-        answer = send(developer, address, b"abcde", headers={"Upload-Checksum": checksum})
-        assert answer.status_code in ((400,) if checksum != "sha1" else (460,)), checksum
-    assert offset_of(developer, address) == 0
-
-
-def test_another_version_is_refused_before_anything_is_done(developer: APIClient) -> None:
-    address = begun(developer, 5)
-    for method in ("HEAD", "DELETE"):
-        answer = developer.generic(method, address, headers={"Tus-Resumable": "0.2.2"})
-        assert (answer.status_code, answer["Tus-Version"]) == (412, "1.0.0")
-    assert send(developer, address, b"abcde", headers={"Tus-Resumable": "2.0.0"}).status_code == 412
-    assert offset_of(developer, address) == 0
 
 
 # The identity of uploads
@@ -357,11 +218,6 @@ CLIENTS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"shape": [2, 1], "parameters": {"content_type": "str", "headers": {}}},
         "headers",
     ),
-    "mlserver, all fields": (
-        {"id": None, "outputs": None, "parameters": {"content_type": "pd", "headers": None}},
-        {"parameters": {"content_type": "np", "headers": None}},
-        "",
-    ),
     "mlserver, base64": (
         {},
         {"parameters": {"content_type": "base64"}, "data": [b64("a"), b64("größer")]},
@@ -398,16 +254,11 @@ def test_what_a_stock_client_sends_is_taken_and_what_has_no_effect_is_listed(nam
 @pytest.mark.parametrize(
     ("body", "tensor", "named"),
     [
-        ({"parameters": {"temperature": 0.5}}, {}, "'temperature'"),
         ({"parameters": {"content_type": "hg_json"}}, {}, "content_type"),
-        ({"model_name": "places"}, {}, "model_name"),
         ({"model_version": "2"}, {}, "model_version"),
-        ({"raw_output": True}, {}, "'raw_output'"),
         ({}, {"parameters": {"content_type": "hg_json"}}, "content_type of TEXT"),
-        ({}, {"parameters": {"content_type": ["str"]}}, "content_type of TEXT"),
         ({}, {"parameters": {"content_type": "base64"}}, "not base64 .element 0"),
         ({}, {"parameters": {"content_type": "base64"}, "data": ["YQ==", "/w=="]}, "not valid UTF-8"),
-        ({}, {"parameters": {"shared_memory_region": "r"}}, "'shared_memory_region'"),
         ({"outputs": [{"name": "LABEL", "parameters": {"classification": 2}}]}, {}, "'classification'"),
         (
             {"outputs": [{"name": "LABEL", "parameters": {"content_type": "base64"}}]},

@@ -23,9 +23,6 @@ from tests.field.data_files import (
     same,
 )
 from tests.field.data_files import uploads as uploads
-from tests.integration.tenants.asking import DATASETS, post
-from tests.integration.tenants.content import upload
-from tests.integration.world import make_world
 
 DOCS = Path(__file__).parents[2] / "docs" / "formats.md"
 
@@ -149,18 +146,6 @@ def test_a_file_of_a_tool_is_read_or_refused_with_what_to_do(file: ToolFile) -> 
         found = preview(path.name, path.read_bytes(), file.task, **options)
         assert found["report"]["rows"] == file.rows
         assert same(rows_of(path.name, path.read_bytes(), file.task, **options)[0]) == file.first
-
-
-def test_a_file_of_a_tool_is_read_over_http(db: None) -> None:
-    world = make_world()
-    path = FOLDER / "squad/train-v2.0.json"
-    found = post(
-        world.client(world.owner),
-        f"{DATASETS}/preview",
-        task="question_answering",
-        train=upload(path.name, path.read_bytes()),
-    )
-    assert (found.status_code, found.json()["report"]["rows"]) == (200, 24)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
 from rest_framework.test import APIClient
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from hmi_site.warm_up import prepare_a_request_for_each_root
 from inference.batches.models import Batch
 from inference.batches.runner import batch_run
 from inference.errors import HplmError
@@ -29,7 +27,6 @@ from inference.text.chat_template import ChatMessage, ChatTemplate
 from inference.text.detokenizer import Detokenizer
 from inference.text.prompts import PromptTokenizer
 from tenants.base.errors import HmiError
-from tenants.base.ttl_cache import process_cache
 from tests.integration.inference.generation.conftest import Served, tokens_of
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
 from tests.unit.tiny_decoder import EOS, byte_tokenizer, tiny_decoder_folder
@@ -134,22 +131,6 @@ def test_broken_characters_move_no_offset() -> None:
     assert found["text_offset"] == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("path", ["completions", "chat/completions"])
-def test_tokens_of_a_stop_string_are_cut_with_the_text(
-    program: APIClient, worker: ScriptedWorker, path: str
-) -> None:
-    worker.says(*tokens_of("yes. END more"), EOS)
-    body = COMPLETION | {"logprobs": 2} if path == "completions" else TURN | {"logprobs": True}
-    (choice,) = program.post(f"/v1/{path}", {**body, "stop": ["END"]}, format="json").json()["choices"]
-    found = choice["logprobs"]
-    tokens = found["tokens"] if "tokens" in found else [each["token"] for each in found["content"]]
-    assert "".join(tokens) == "yes. "
-    worker.says(*tokens_of("yes"), EOS)
-    (choice,) = program.post(f"/v1/{path}", body, format="json").json()["choices"]
-    assert (choice.get("text") or choice["message"]["content"]) == "yes"
-    assert len(choice["logprobs"].get("tokens") or choice["logprobs"]["content"]) == 3
-
-
 # Number format
 
 
@@ -222,15 +203,9 @@ def test_every_ignored_field_is_ignored_by_every_endpoint(program: APIClient, wo
     ("more", "param"),
     [
         ({"min_tokens": 5}, "min_tokens"),
-        ({"ignore_eos": True}, "ignore_eos"),
         ({"guided_json": {}}, "guided_json"),
-        ({"structured_outputs": {"choice": ["a"]}}, "structured_outputs"),
-        ({"stop_token_ids": [1]}, "stop_token_ids"),
         ({"add_generation_prompt": False}, "add_generation_prompt"),
-        ({"continue_final_message": True}, "continue_final_message"),
         ({"options": {"num_predict": 3}}, "options"),
-        ({"n_predict": 3}, "n_predict"),
-        ({"reasoning": {"effort": "high"}}, "reasoning"),
         ({"chat_template": "{{ 1 }}"}, "chat_template"),
         ({"chat_template_kwargs": {"tools": [{}]}}, "tools"),
         ({"chat_template_kwargs": {"x": {"a": 1}}}, "chat_template_kwargs"),
@@ -248,17 +223,6 @@ def test_fields_that_could_change_an_answer_are_refused_by_name(more: dict[str, 
     assert refused.value.code in ("unsupported_parameter", "invalid_field")
 
 
-def test_values_that_ask_for_nothing_are_accepted() -> None:
-    nothing = {
-        "min_tokens": 0,
-        "skip_special_tokens": True,
-        "length_penalty": 1.0,
-        "tools": [],
-        "top_logprobs": 0,
-    }
-    assert not ChatCall.parse({**TURN, **nothing, "logprobs": False}).ignored
-
-
 def test_values_for_the_chat_template_reach_it_and_pretend_nothing() -> None:
     template = ChatTemplate(
         "{{ messages[0].content }}{% if enable_thinking is defined and not enable_thinking %}|no{% endif %}"
@@ -272,7 +236,7 @@ def test_values_for_the_chat_template_reach_it_and_pretend_nothing() -> None:
     assert written == "Hi|no<\u200bbos>"
 
 
-@pytest.mark.parametrize("prompt", [" ", "\n\n", "\t", "\u00a0"])
+@pytest.mark.parametrize("prompt", ["\n\n", "\u00a0"])
 def test_white_space_alone_is_a_prompt(program: APIClient, worker: ScriptedWorker, prompt: str) -> None:
     worker.says(*tokens_of("yes"))
     told = program.post("/v1/completions", {**COMPLETION, "prompt": prompt}, format="json")
@@ -281,11 +245,8 @@ def test_white_space_alone_is_a_prompt(program: APIClient, worker: ScriptedWorke
     assert (empty.status_code, empty.json()["error"]["code"]) == (400, "empty_text")
 
 
-@pytest.mark.parametrize("tokens", [[1, 2], [[1, 2], [3]]])
-def test_token_ids_for_embeddings_name_what_to_set_in_langchain(
-    program: APIClient, tokens: list[Any]
-) -> None:
-    body = {"model": "mood", "input": tokens, "encoding_format": "base64"}
+def test_token_ids_for_embeddings_name_what_to_set_in_langchain(program: APIClient) -> None:
+    body = {"model": "mood", "input": [[1, 2], [3]], "encoding_format": "base64"}
     refused = program.post("/v1/embeddings", body, format="json")
     assert refused.status_code == 400
     assert "check_embedding_ctx_length=False" in refused.json()["error"]["message"]
@@ -323,12 +284,9 @@ def test_a_template_has_the_filters_that_transformers_gives_it(source: str) -> N
 
 
 FAULTY = {
-    "{{ messages | nosuchfilter }}": "nosuchfilter",
     "{{ nosuchfunction() }}": "'nosuchfunction' is undefined",
-    "{{ messages[0].content.nosuch.thing }}": "nosuch",
     "{% if messages | length > 2 %}{{ 1 / 0 }}{% endif %}": "zero",
     "{% for m in messages %}": "endfor",
-    "{{ messages | random }}": "random",
     "{% for a in range(9999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}": "0.5 s of processor",
     "{% if messages | length > 9 %}{{ 'a' * 10 ** 9 }}{% endif %}": "256 MiB of memory; mend the template",
 }
@@ -372,13 +330,6 @@ def test_a_chat_that_its_template_takes_too_long_for_is_refused_and_others_go_on
         assert "0.5 s of processor time or 256 MiB" in refused.json()["error"]["message"]
     worker.says(*tokens_of("yes"))
     assert program.post("/v1/chat/completions", TURN, format="json").status_code == 200
-
-
-@pytest.mark.usefixtures("db")
-def test_the_chat_template_of_each_decoder_is_read_before_the_first_request(served: Served) -> None:
-    process_cache().clear()
-    prepare_a_request_for_each_root()
-    assert process_cache().get(f"generative-codec:{served.root}")
 
 
 # Batches
@@ -455,38 +406,12 @@ def test_each_failed_request_of_a_batch_has_its_id_or_its_line(
     assert (params["post"], params["url"], params["body"]) == ("method", "url", "body")
 
 
-def test_each_failed_line_of_the_products_own_format_has_its_line(
-    program: APIClient, worker: ScriptedWorker
-) -> None:
-    worker.says(*tokens_of("yes"))
-    odd = [
-        b"null",
-        b"[1]",
-        b"7",
-        b"true",
-        b'""',
-        b'{"id": 7, "prompt": "a"}',
-        b'{"prompt": 7}',
-        b"{}",
-        b"{not",
-    ]
-    content = b"\xef\xbb\xbf" + b"\n".join([b'"one"\r', b"", *odd, b'{"id": "a", "prompt": "one"}'])
-    made = sent(program, content).json()
-    batch_run(batch_id=made["id"])
-    told = program.get(f"/api/v1/batches/{made['id']}").json()
-    assert (told["lines"], told["succeeded"], told["failed"]) == (len(odd) + 2, 2, len(odd))
-    failed = read(program, f"/api/v1/batches/{made['id']}/errors")
-    assert [each["line"] for each in failed] == list(range(3, len(odd) + 3))
-
-
 WRONG_FILES = [
     b"{not json\n" + json.dumps(request("ok")).encode(),
     b"text,label\nIt rains,weather\n",
     b"PK\x03\x04\x14\x00\x00\x00\n",
-    b'\xff\xfe"\x00a\x00"\x00\n\x00',
     b'[{"prompt": "a"}]',
     b'{"text": "a", "label": "b"}\n',
-    b"null\n",
     b"\n \n",
 ]
 
@@ -502,41 +427,4 @@ def test_a_file_of_another_kind_is_refused_at_every_door(
     for error in (refused.json()["error"], told.json()["error"]):
         assert error["code"] == "empty_file" or error["details"]["line"] == 1
         assert error["code"] == "empty_file" or error["message"].startswith("Line 1: ")
-    browser = Client()
-    browser.force_login(served.acme.owner)
-    file = io.BytesIO(content)
-    file.name = "in.jsonl"
-    page = browser.post("/t/acme/batches/", {"model": "writer", "file": file})
-    assert page.status_code in (200, 422)
-    assert refused.json()["error"]["message"][:20] in page.content.decode().replace("&quot;", '"')
     assert not Batch.unscoped.exists()
-
-
-def test_a_batch_of_requests_for_a_model_that_there_is_not_is_refused(db: None, served: Served) -> None:
-    line = request("a", body={"model": "acme/nobody", "prompt": "a"})
-    refused = sent_requests(served, b"\n" + json.dumps(line).encode())
-    error = refused.json()["error"]
-    assert (refused.status_code, error["code"], error["details"]["line"]) == (404, "model_not_found", 2)
-
-
-def test_the_page_of_a_batch_says_that_lines_failed_and_why(
-    program: APIClient, served: Served, worker: ScriptedWorker
-) -> None:
-    worker.says(*tokens_of("yes"))
-    browser = Client()
-    browser.force_login(served.acme.owner)
-    lines = [b'"one"', *(b'{"id": "row-%d", "max_tokens": 1}' % at for at in range(9))]
-    made = sent(program, b"\n".join(lines)).json()
-    batch_run(batch_id=made["id"])
-    page = browser.get(f"/t/acme/batches/{made['id']}/").content.decode()
-    assert "Completed with errors" in page
-    assert page.count("<code>row-") == 5
-    assert "Line 2, <code>row-0</code>: " in page
-    assert "Completed with errors" in browser.get("/t/acme/batches/").content.decode()
-    told = program.get(f"/api/v1/batches/{made['id']}").json()
-    assert (told["state"], told["succeeded"], told["failed"]) == ("completed", 1, 9), (
-        "as `hmi batches` prints"
-    )
-    good = sent(program, b'"one"').json()
-    batch_run(batch_id=good["id"])
-    assert "Completed with errors" not in browser.get(f"/t/acme/batches/{good['id']}/").content.decode()

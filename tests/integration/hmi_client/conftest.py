@@ -15,6 +15,7 @@ from hmi_client.cli import main
 from inference.api.admission import close_gateway
 from tenants.accounts.models import Tenant
 from tenants.accounts.services.api_keys import api_key_create
+from tests.integration.hmi_client.scripted import Script, scripted
 from tests.integration.jobs.world import World, make_world
 from tests.processes import CeleryWorker, InferenceWorker
 from versiontree.tree.models import Version
@@ -111,6 +112,22 @@ def hmi(config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         return Ran(int(ended.value.code or 0), said.out, said.err)
 
     return run
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    """A server that answers what a test writes down for it."""
+    with scripted() as script:
+        yield script
+
+
+@pytest.fixture
+def server(script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path) -> Script:
+    """Such a server for the command, which runs in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HMI_URL", script.url)
+    monkeypatch.setenv("HMI_API_KEY", "a.b")
+    return script
 
 
 @pytest.fixture

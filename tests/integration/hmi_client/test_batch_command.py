@@ -1,14 +1,13 @@
 """`hmi batches` against a server that answers what a test wrote down."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.hmi_client.conftest import Hmi
-from tests.integration.hmi_client.scripted import Reply, Script, scripted
+from tests.integration.hmi_client.scripted import Reply, Script
 
 BATCH: dict[str, Any] = {
     "id": "b-1",
@@ -23,16 +22,6 @@ BATCH: dict[str, Any] = {
     "errors_bytes": 4,
     "files_ready": True,
 }
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path) -> Iterator[Script]:
-    """Answers the command, which runs in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    with scripted() as script:
-        monkeypatch.setenv("HMI_URL", script.url)
-        monkeypatch.setenv("HMI_API_KEY", "a.b")
-        yield script
 
 
 def fetches(server: Script, **batch: Any) -> None:
@@ -91,9 +80,3 @@ def test_a_file_that_exists_is_replaced_only_if_that_is_asked_for(
     fetches(server)
     assert hmi("batches", "fetch", "b-1", option, file, "--overwrite").code == 1
     assert kept.read_text() in ("results\n", "errors\n")
-
-
-def test_a_state_that_there_is_not_is_refused_with_those_that_there_are(server: Script, hmi: Hmi) -> None:
-    refused = hmi("batches", "list", "--state", "done")
-    assert refused.code == 2
-    assert "'completed', 'failed', 'cancelled'" in refused.err

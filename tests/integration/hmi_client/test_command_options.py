@@ -2,15 +2,13 @@
 
 import json
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import hmi_client
 from tests.integration.hmi_client.conftest import Hmi
-from tests.integration.hmi_client.scripted import Reply, Script, refusal, scripted
+from tests.integration.hmi_client.scripted import Reply, Script, refusal
 
 WEBHOOK: dict[str, Any] = {
     "id": "w-1",
@@ -50,32 +48,16 @@ def page(*items: dict[str, Any]) -> Reply:
     return Reply(body={"next": None, "results": list(items)})
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path) -> Iterator[Script]:
-    """Answers the command, which runs in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    with scripted() as script:
-        monkeypatch.setenv("HMI_URL", script.url)
-        monkeypatch.setenv("HMI_API_KEY", "a.b")
-        yield script
-
-
-def test_the_version_is_that_of_the_package(hmi: Hmi) -> None:
-    assert hmi("--version").out == f"hmi {hmi_client.__version__}\n"
-
-
 @pytest.mark.parametrize(
     ("arguments", "choice"),
     [
         (("data", "push", "{file}", "--task", "clasification"), "'classification'"),
-        (("jobs", "list", "--state", "done"), "'succeeded'"),
-        (("models", "policy", "mood", "1", "fast"), "'table'"),
-        (("infer", "mood", "a text", "--quality", "best"), "'exact'"),
+        (("batches", "list", "--state", "done"), "'cancelled'"),
         (("webhooks", "create", "https://example.org", "--event", "job.done"), "'job.succeeded'"),
         (("models", "export", "mood", "--format", "zip"), "'peft'"),
     ],
 )
-def test_a_choice_that_there_is_not_is_refused_with_those_that_there_are(
+def test_an_unknown_choice_is_refused_with_the_known_ones(
     server: Script, hmi: Hmi, tmp_path: Path, arguments: tuple[str, ...], choice: str
 ) -> None:
     file = tmp_path / "rows.jsonl"
@@ -83,16 +65,6 @@ def test_a_choice_that_there_is_not_is_refused_with_those_that_there_are(
     refused = hmi(*(str(file) if each == "{file}" else each for each in arguments))
     assert (refused.code, server.asked) == (2, [])
     assert choice in refused.err
-
-
-def test_a_pipe_gets_each_error_on_one_line(server: Script, hmi: Hmi) -> None:
-    message = "The name " + "x" * 300 + " is taken. " + "Choose another one. " * 9
-    server.replies = [Reply(409, {"error": {"type": "conflict", "code": "conflict", "message": message}})]
-    failed = hmi("models", "list")
-    assert f"Error: {message.strip()}\n" in failed.err.replace(" \n", "\n")
-    usage = hmi("data", "push", "no-such-file.jsonl", "--task", "classification")
-    assert usage.code == 2
-    assert "│" not in usage.err
 
 
 def test_versions_are_short_as_json_unless_all_is_asked_for(server: Script, hmi: Hmi) -> None:
@@ -135,14 +107,6 @@ def test_a_missing_column_is_refused_with_the_option_that_maps_it(
     refused = hmi("data", "push", file, "--task", "classification")
     assert refused.code == 1
     assert "--column text=message" in refused.err
-
-
-def test_a_setting_that_is_refused_is_named_with_its_option(server: Script, hmi: Hmi) -> None:
-    error = {"code": "invalid_field", "message": "This must be an integer.", "param": "settings.epochs"}
-    server.replies = [Reply(body=MODEL), Reply(422, {"error": {"type": "invalid_request", **error}})]
-    refused = hmi("train", "mood", "--data", "1", "--setting", "epochs=many")
-    assert refused.code == 1
-    assert "--setting NAME=VALUE" in refused.err
 
 
 def test_a_training_that_is_waited_for_tells_a_pipe_its_place_its_step_and_the_time_left(

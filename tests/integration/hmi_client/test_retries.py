@@ -1,8 +1,7 @@
 """What the client sends again, and what it tells the caller, against a server that is told what to say."""
 
 import asyncio
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -26,7 +25,7 @@ from hmi_client.errors import (
 )
 from hmi_client.responses import Answer, AnsweredBy
 from hmi_client.retries import retry_after
-from tests.integration.hmi_client.scripted import Reply, Script, refusal, scripted
+from tests.integration.hmi_client.scripted import Reply, Script, refusal
 
 ANSWER = {
     "id": "1",
@@ -37,13 +36,6 @@ ANSWER = {
 }
 NOW = Retries(max_retries=2, initial_delay_s=0.0, max_delay_s=5.0)
 Ask = Callable[[], Answer]
-
-
-@pytest.fixture
-def script() -> Iterator[Script]:
-    """The server."""
-    with scripted() as script:
-        yield script
 
 
 @pytest.fixture(params=["blocking", "asynchronous"])
@@ -181,8 +173,3 @@ def test_a_name_cannot_reach_elsewhere(script: Script, name: str) -> None:
     with Client(script.url, "secret") as client, pytest.raises(HmiError):
         client.get_model(name)
     assert script.asked == []
-
-
-def test_errors_tell_json_what_the_server_told() -> None:
-    error = NotFound("gone", status=404, code="not_found", type="not_found", details={"a": 1})
-    assert json.loads(json.dumps(error.to_json()))["error"]["details"] == {"a": 1}

@@ -8,20 +8,13 @@ import pytest
 
 from hmi_client import Client, Retries
 from hmi_client.cli.completion_stream import CHAT_PATH, CompletionStream
-from hmi_client.errors import ConnectionFailed, HmiError, InvalidRequest, ServerError, TimedOut, Unavailable
-from tests.integration.hmi_client.scripted import Reply, Script, refusal, scripted
+from hmi_client.errors import ConnectionFailed, HmiError, InvalidRequest, ServerError, TimedOut
+from tests.integration.hmi_client.scripted import Reply, Script, refusal
 
 NOW = Retries(max_retries=2, initial_delay_s=0.0, max_delay_s=5.0)
 EVENTS = {"Content-Type": "text/event-stream", "X-Request-Id": "r1"}
 BODY = {"model": "acme/writer", "messages": [{"role": "user", "content": "Hello"}], "seed": 1, "stop": None}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
-
-
-@pytest.fixture
-def script() -> Iterator[Script]:
-    """The server."""
-    with scripted() as script:
-        yield script
 
 
 @pytest.fixture
@@ -89,7 +82,6 @@ def test_a_stream_that_breaks_off_is_an_error_and_is_not_sent_again(
     [
         ("deadline_exceeded", "server_error", TimedOut),
         ("inference_failed", "server_error", ServerError),
-        ("worker_unavailable", "server_error", Unavailable),
         ("invalid_field", "invalid_request_error", InvalidRequest),
     ],
 )
@@ -101,10 +93,3 @@ def test_a_stream_that_fails_raises_the_exception_of_its_error(
     with pytest.raises(expected, match="It failed") as caught:
         list(stream)
     assert (caught.value.code, caught.value.request_id) == (code, "r1")  # type: ignore[attr-defined]
-
-
-def test_a_refusal_is_raised_with_the_field_at_fault(stream: CompletionStream, script: Script) -> None:
-    script.replies = [refusal(400, "unsupported_parameter", "invalid_request_error")]
-    with pytest.raises(InvalidRequest) as caught:
-        list(stream)
-    assert caught.value.code == "unsupported_parameter"

@@ -1,102 +1,75 @@
-"""What a person at a terminal sees of work that takes long. The test is the worker, and says how far."""
+"""What a person at a terminal sees, and what a pipe gets."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from inference.batches.models import Batch
-from inference.batches.services.lifecycle import batch_complete, batch_save_progress, batch_start
 from tenants.datasets.models import Dataset
-from tests.integration.hmi_client.conftest import Product
-from tests.integration.hmi_client.terminal import Terminal, hmi_in_terminal
-from tests.integration.jobs.world import Folders, mood_rows, store
-from tests.integration.versiontree.tree_factory import jobs_in_order
+from tests.integration.hmi_client.conftest import Hmi, Product
+from tests.integration.hmi_client.scripted import Reply, Script
+from tests.integration.hmi_client.terminal import hmi_in_terminal
+from tests.integration.hmi_client.test_streams import chunk, sent
+from tests.integration.jobs.world import mood_rows
 from tests.unit.tenants.files import jsonl
-from tests.unit.tiny import tiny_hplm, tiny_root
-from versiontree.jobs.models import Job
-from versiontree.jobs.services.lifecycle import job_claim, job_event, job_heartbeat, job_succeed
-from versiontree.tree.models import Version
 
-Run = Callable[..., AbstractContextManager[Terminal]]
+WRITTEN = ("one\ttwo\n\x1b", "]0;title\x07 \x9b31m\x7f\x08three é 語")
+SHOWN = "one\ttwo\n]0;title 31mthree é 語\n"
 
 
-@pytest.fixture
-def hmi(site: Product, tmp_path: Path) -> Run:
-    """Runs the command in a terminal, with the tenant's key."""
-    folder = tmp_path / "config"
-    return partial(
-        hmi_in_terminal, env={"HMI_URL": site.url, "HMI_API_KEY": site.key, "XDG_CONFIG_HOME": str(folder)}
-    )
+def chat() -> Reply:
+    return sent(*map(chunk, WRITTEN), chunk(reason="stop"), "[DONE]")
 
 
-def test_a_pushed_file_has_a_bar_with_its_size_and_then_a_sentence(hmi: Run, tmp_path: Path) -> None:
+def completion() -> Reply:
+    ends = (None, "stop")
+    choices = [
+        {"index": 0, "text": text, "finish_reason": end} for text, end in zip(WRITTEN, ends, strict=True)
+    ]
+    return sent(*({"id": "c1", "model": "acme/writer:1", "choices": [one]} for one in choices), "[DONE]")
+
+
+def environment(url: str, key: str, folder: Path) -> dict[str, str]:
+    return {"HMI_URL": url, "HMI_API_KEY": key, "XDG_CONFIG_HOME": str(folder / "config")}
+
+
+def test_a_terminal_gets_no_control_characters_of_a_completion(script: Script, tmp_path: Path) -> None:
+    script.replies.append(completion())
+    with hmi_in_terminal(
+        "generate", "acme/writer", "Once", env=environment(script.url, "secret", tmp_path)
+    ) as terminal:
+        assert terminal.end() == 0
+        assert terminal.text == SHOWN
+
+
+def test_a_terminal_gets_no_control_characters_of_a_chat_and_the_model_gets_its_own_back(
+    script: Script, tmp_path: Path
+) -> None:
+    script.replies += [chat(), chat()]
+    with hmi_in_terminal("chat", "acme/writer", env=environment(script.url, "secret", tmp_path)) as terminal:
+        for message in ("Hello", "Again"):
+            terminal.answer("> ", message)
+        terminal.end_input("> ")
+        assert terminal.end() == 0
+        assert SHOWN in terminal.text
+    assert script.asked[-1].body["messages"][1]["content"] == "".join(WRITTEN)
+
+
+def test_a_pipe_gets_the_text_as_it_is(script: Script, hmi: Hmi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HMI_URL", script.url)
+    monkeypatch.setenv("HMI_API_KEY", "secret")
+    script.replies += [completion(), chat()]
+    for command in (("generate", "acme/writer", "Once"), ("chat", "acme/writer")):
+        ran = hmi(*command, stdin="Hello")
+        assert (ran.code, ran.out) == (0, "".join(WRITTEN) + "\n"), ran.err
+
+
+def test_a_pushed_file_has_a_bar_with_its_size_and_then_a_sentence(site: Product, tmp_path: Path) -> None:
     file = tmp_path / "again.jsonl"
     file.write_text(jsonl(mood_rows()))
     size = f"{file.stat().st_size / 1000:.1f}"
-    with hmi("data", "push", file, "--task", "classification") as terminal:
+    env = environment(site.url, site.key, tmp_path)
+    with hmi_in_terminal("data", "push", file, "--task", "classification", env=env) as terminal:
         terminal.wait_for("again.jsonl", f"{size}/{size} kB")
         terminal.wait_for("Dataset", "(again) is stored.")
         assert terminal.end() == 0
     assert Dataset.unscoped.filter(name="again").exists()
-
-
-@pytest.mark.slow
-def test_a_training_is_drawn_job_by_job_from_waiting_to_its_end(
-    site: Product, hmi: Run, tmp_path: Path
-) -> None:
-    tiny_hplm(tiny_root(tmp_path / "same"), "classification").save(tmp_path / "model")
-    with hmi("train", "mood", "--data", "moods", "--parent", "tiny", "--wait") as terminal:
-        terminal.wait_for("fine_tune", "0%", "queued")
-        terminal.wait_for("evaluate", "0%", "waiting")
-        fine_tune, evaluate = jobs_in_order(Version.unscoped.get(hplm__name="mood"))
-        begin(fine_tune, at=0.42, stage="epoch 2 of 3")
-        terminal.wait_for("fine_tune", " 42%", "epoch 2 of 3")
-        with hmi("jobs", "tail", fine_tune.pk) as tail:
-            tail.wait_for("fine_tune", " 42%", "epoch 2 of 3")
-            job_event(job_id=fine_tune.pk, kind="note", message="The rate was halved.")
-            tail.wait_for("note", "The rate was halved.")
-            end(fine_tune, {"hplm": tmp_path / "model"})
-            tail.wait_for("fine_tune", "100%", "succeeded")
-            assert tail.end() == 0
-        terminal.wait_for("fine_tune", "100%", "succeeded")
-        begin(evaluate, at=0.07, stage="reading")
-        terminal.wait_for("evaluate", "  7%", "reading")
-        end(evaluate, {})
-        terminal.wait_for("evaluate", "100%", "succeeded")
-        terminal.wait_for("mood:1 is ready. Next: hmi infer mood")
-        assert terminal.end() == 0
-
-
-@pytest.mark.slow
-def test_a_batch_has_a_bar_of_its_lines_and_then_a_sentence(site: Product, hmi: Run, tmp_path: Path) -> None:
-    model = tiny_hplm(tiny_root(tmp_path / "same"), "classification")
-    site.world.ready_hplm(site.root, model, tmp_path / "models", name="mood")
-    file = tmp_path / "texts.jsonl"
-    file.write_text('"the river"\n' * 2_000)
-    with hmi("batches", "run", "mood", file) as terminal:
-        terminal.wait_for("texts.jsonl", "24.0/24.0 kB")
-        terminal.wait_for("texts.jsonl", "0/?")
-        batch = batch_start(batch_id=Batch.unscoped.get().pk)
-        assert batch is not None
-        batch_save_progress(batch=batch, total_lines=2_000, lines=1_160, succeeded=1_160)
-        terminal.wait_for("texts.jsonl", " 58%", "1160/2000")
-        batch_save_progress(batch=batch, lines=2_000, succeeded=2_000)
-        batch_complete(batch=batch)
-        terminal.wait_for("texts.jsonl", "100%", "2000/2000")
-        terminal.wait_for(f"The batch {batch.pk} is completed: 2,000 answered, 0 failed.")
-        assert terminal.end() == 0
-
-
-def begin(job: Job, *, at: float, stage: str) -> None:
-    """A worker takes the job, and gets so far with it."""
-    assert job_claim(job_id=job.pk, worker="test", lease_s=300) is not None
-    job_heartbeat(job_id=job.pk, worker="test", lease_s=300, progress=at, stage=stage)
-
-
-def end(job: Job, folders: Folders) -> None:
-    """It ends well with these artifacts."""
-    artifacts = [(role, store().ingest(role, folder)) for role, folder in folders.items()]
-    job_succeed(job_id=job.pk, worker="test", metrics={}, artifacts=artifacts)

@@ -18,6 +18,8 @@ from tenants.datasets.storage import stored_path
 from tests.integration.world import World
 from tests.unit.tenants.files import jsonl, texts
 
+CORPORA = "/api/v1/tenants/acme/corpora"
+DATASETS = "/api/v1/tenants/acme/datasets"
 CORPUS = "".join(f"line number {number} of the corpus\n" for number in range(50))
 
 
@@ -34,6 +36,11 @@ def stream(content: str | bytes) -> io.BytesIO:
 def upload(name: str, content: str | bytes) -> Any:
     """The content as a file of a form."""
     return SimpleUploadedFile(name, content.encode() if isinstance(content, str) else content)
+
+
+def post(client: Any, address: str, **fields: Any) -> Any:
+    """Send a form."""
+    return client.post(address, fields, format="multipart")
 
 
 def stored(root: Path) -> set[str]:

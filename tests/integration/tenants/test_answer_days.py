@@ -1,18 +1,17 @@
 """Counting what a version answered, by day."""
 
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 
 import pytest
 from django.utils import timezone
-from pytest_django import DjangoAssertNumQueries
 
 from tenants.accounts.models import Tenant
 from tenants.base.scope import platform_scope
 from tenants.usage.models import AnswerDay
 from tenants.usage.selectors import answers_by_day, busiest_versions
 from tenants.usage.services.answer_counts import AnswerCount
-from tenants.usage.services.usage import answers_record, usage_flush
+from tenants.usage.services.usage import answers_record
 from tests.integration.world import World
 
 pytestmark = pytest.mark.usefixtures("in_acme_scope")
@@ -52,23 +51,10 @@ def test_answers_add_up_by_version_and_day(world: World) -> None:
     assert answers_by_day(world.tenant, "mood", 1, date(2026, 1, 3)) == []
 
 
-def test_a_day_is_today_unless_one_is_named(world: World) -> None:
-    record(world.tenant, day=None)
-    assert [row.day for row in AnswerDay.objects.for_tenant(world.tenant)] == [datetime.now(UTC).date()]
-
-
 def test_what_has_no_figure_is_none(world: World) -> None:
     record(world.tenant, AnswerCount(texts=3))
     (day,) = answers_by_day(world.tenant, "mood", 1, DAY)
     assert (day.mean_confidence, day.escalated_share, day.coverage, day.agreement) == (None,) * 4
-
-
-def test_nothing_is_written_of_nothing(
-    world: World, django_assert_num_queries: DjangoAssertNumQueries
-) -> None:
-    with django_assert_num_queries(0):
-        record(world.tenant, AnswerCount())
-        usage_flush()
 
 
 def test_nothing_is_kept_of_a_tenant_that_is_being_deleted(world: World) -> None:

@@ -1,14 +1,11 @@
 """What is written down of who did what, and who may read it."""
 
-import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from django.db import connection, transaction
 from django.db.utils import IntegrityError
 
-from frontend.presenters.audit import SENTENCES, audit_row
 from tenants.accounts.services.members import member_add, member_set_role
 from tenants.accounts.services.tenants import quota_change, tenant_rename
 from tenants.audit.models import AuditEvent
@@ -18,21 +15,6 @@ from tests.integration.world import World
 pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 AUDIT = "/api/v1/tenants/acme/audit"
-VERB = re.compile(r"""(?:verb=|_record\()\s*"([a-z_]+\.[a-z_]+)"|"([a-z_]+\.[a-z_]+)" if""")
-
-
-def sources() -> str:
-    """All code that may write an event."""
-    files = [
-        file for app in ("tenants", "versiontree", "inference/batches") for file in Path(app).rglob("*.py")
-    ]
-    return "\n".join(file.read_text() for file in files if "services" in str(file))
-
-
-def test_every_verb_that_is_written_has_a_sentence() -> None:
-    verbs = {first or second for first, second in VERB.findall(sources())}
-    assert len(verbs) > 30
-    assert verbs - SENTENCES.keys() == set()
 
 
 def test_an_event_has_the_address_and_the_request_id(world: World) -> None:
@@ -91,8 +73,6 @@ def test_a_change_of_the_quota_has_the_old_and_the_new_value(world: World) -> No
     assert not quota_change(tenant=world.tenant, limits={"max_models": 7}, actor=world.staff)
     event = audit_events_of(world.tenant)[0]
     assert event.detail == {"max_models": {"from": 50, "to": 7}}
-    row = audit_row(event)
-    assert f"{row.who} {row.before} {row.subject}" == "staff changed the quota of acme"
 
 
 CHANGES = [

@@ -17,9 +17,8 @@ from tenants.datasets.services.checks import check_run, checks_expire
 from tenants.datasets.services.datasets import dataset_validate
 from tenants.datasets.storage import digest_file
 from tenants.usage.models import Quota
-from tests.integration.tenants.checking import ask
 from tests.integration.tenants.content import CORPUS, corpus_file, dataset_files, put_corpus
-from tests.integration.tenants.tus import CHECKS, TUS, UPLOADS, sent
+from tests.integration.tenants.tus import CHECKS, TUS, UPLOADS, ask, sent
 from tests.integration.world import World
 from tests.unit.tenants.files import jsonl, texts
 

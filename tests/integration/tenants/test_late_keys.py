@@ -111,7 +111,7 @@ def test_no_key_is_remembered_as_such(world: World, for_a_minute: None) -> None:
     assert plaintext[9:].encode() not in kept
 
 
-def test_a_remembered_key_is_asked_for_and_its_use_noted_once(world: World, for_a_minute: None) -> None:
+def test_a_remembered_key_is_looked_up_and_its_use_noted_once(world: World, for_a_minute: None) -> None:
     key, plaintext = world.key()
     client = world.client(key=plaintext)
     assert asked(client) == KNOWN
@@ -120,5 +120,5 @@ def test_a_remembered_key_is_asked_for_and_its_use_noted_once(world: World, for_
     ApiKey.unscoped.filter(pk=key.pk).update(last_used_at=None)
     with CaptureQueriesContext(connection) as queries:
         assert asked(client) == KNOWN
-    assert not [query for query in queries if "accounts_apikey" in query["sql"]]
+    assert not any("accounts_apikey" in query["sql"] for query in queries)
     assert ApiKey.unscoped.get(pk=key.pk).last_used_at is None

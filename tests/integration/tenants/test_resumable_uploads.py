@@ -58,13 +58,6 @@ def test_a_piece_for_another_place_is_refused_and_the_right_place_is_said(world:
     assert offset_of(client, address) == 40
 
 
-def test_more_than_was_announced_is_refused(world: World) -> None:
-    client = world.client(world.developer)
-    address = begun(client, 100)
-    assert send(client, address, b"a" * 101).status_code == 413
-    assert offset_of(client, address) == 0
-
-
 def test_of_a_piece_that_is_too_long_nothing_stays(world: World) -> None:
     client = world.client(world.developer)
     address = begun(client, CHUNK_BYTES + 100)

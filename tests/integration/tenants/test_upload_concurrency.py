@@ -9,11 +9,9 @@ from django.db import connection
 
 from tenants.base.errors import HmiError
 from tenants.datasets.models import Corpus
-from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services.corpora import corpus_delete
 from tenants.datasets.services.stored_files import files_delete_unused
 from tenants.datasets.storage import UploadStore, stored_path
-from tenants.usage.models import Quota
 from tests.integration.tenants.content import CORPUS, corpus_file, put_corpus, stored
 from tests.integration.world import make_world
 
@@ -92,12 +90,3 @@ def test_a_file_is_not_removed_between_its_placing_and_the_commit(
     corpus = put_corpus(world)
     removers[0].join()
     assert corpus_file(corpus).read_text() == CORPUS
-
-
-def test_the_storage_quota_holds_for_uploads_at_once(transactional_db: None, upload_root: Path) -> None:
-    world = make_world()
-    Quota.unscoped.filter(tenant=world.tenant).update(max_storage_bytes=2 * len(CORPUS) + 100)
-    results = together(5, lambda number: put_corpus(world, CORPUS + f"{number}\n", name=f"corpus {number}"))
-    assert sum(isinstance(result, Corpus) for result in results) == 2
-    assert storage_used(world.tenant) <= 2 * len(CORPUS) + 100
-    assert len(stored(upload_root)) == 2

@@ -2,9 +2,7 @@
 
 import hashlib
 import random
-import socket
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import httpx
@@ -18,15 +16,10 @@ from hmi_site.launcher.web_server import choose_port
 from tests.integration.serving_faults.servers import Web
 from tests.integration.tenants.tus import PIECE
 from tests.integration.world import World, make_world
-from tests.processes import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_platform_scope")]
 
 MEBIBYTE = 1024**2
-PIECES, PIECE_BYTES = 32, 64 * MEBIBYTE
-SIZE = PIECES * PIECE_BYTES
-SHORT_LINES = 40_000
-LONG_LINE = b"the parcel has not arrived " * (MEBIBYTE // 27) + b"\n"
 
 
 @pytest.fixture
@@ -96,19 +89,6 @@ def test_a_stock_client_resumes_after_the_web_server_was_killed(web: Web, key: s
     )
 
 
-def test_a_connection_that_breaks_within_a_piece_leaves_what_it_brought(web: Web, key: str) -> None:
-    url = _new(web, key, 8 * MEBIBYTE)
-    host, port = web.url.removeprefix("http://").split(":")
-    head = (
-        f"PATCH {httpx.URL(url).path} HTTP/1.1\r\nHost: {host}:{port}\r\nX-Api-Key: {key}\r\n"
-        f"Content-Type: {PIECE}\r\nUpload-Offset: 0\r\nContent-Length: {8 * MEBIBYTE}\r\n\r\n"
-    )
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(head.encode() + b"a" * (5 * MEBIBYTE))
-        wait_until(lambda: int(str(state(key, url)["offset"])) >= 4 * MEBIBYTE)
-    wait_until(lambda: state(key, url)["offset"] == 5 * MEBIBYTE)
-
-
 def test_a_file_in_one_piece_is_not_held_in_memory(web: Web, key: str, tmp_path: Path) -> None:
     size = 256 * MEBIBYTE
     path = tmp_path / "huge.txt"
@@ -121,58 +101,6 @@ def test_a_file_in_one_piece_is_not_held_in_memory(web: Web, key: str, tmp_path:
         answer = httpx.patch(url, content=file, headers=headers, timeout=120, trust_env=False)
     assert (answer.status_code, answer.headers["Upload-Offset"]) == (204, str(size))
     assert _memory(web) - before < 100 * MEBIBYTE
-
-
-def piece_of(number: int) -> bytes:
-    """A piece of a file of 2 GiB that is stored nowhere: differing short lines, then long ones."""
-    short = b"".join(
-        b"%02d of the parcels came, number %09d\n" % (number, line) for line in range(SHORT_LINES)
-    )
-    return (short + LONG_LINE * 64)[: PIECE_BYTES - 1] + b"\n"
-
-
-def rest_of(at: int, kills: Web | None) -> Iterator[bytes]:
-    """The bytes of that file from a place on. A server that is to be killed is after 700 MiB."""
-    sent = 0
-    for number in range(at // PIECE_BYTES, PIECES):
-        piece = piece_of(number)
-        for begins in range(max(at - number * PIECE_BYTES, 0), PIECE_BYTES, MEBIBYTE):
-            if kills and sent > 700 * MEBIBYTE:
-                kills.kill()
-            yield piece[begins : min(begins + MEBIBYTE, PIECE_BYTES)]
-            sent += MEBIBYTE
-
-
-@pytest.mark.thorough
-def test_two_gibibytes_arrive_though_the_server_dies_twice_and_are_not_held_in_memory(
-    web: Web, key: str
-) -> None:
-    url, at = _new(web, key, SIZE), 0
-    for dies in (True, True, False):
-        before = _memory(web)
-        headers = {
-            "X-Api-Key": key,
-            "Content-Type": PIECE,
-            "Upload-Offset": str(at),
-            "Content-Length": str(SIZE - at),
-        }
-        with pytest.raises(httpx.TransportError) if dies else nullcontext():
-            httpx.patch(
-                url,
-                content=rest_of(at, kills=web if dies else None),
-                headers=headers,
-                timeout=120,
-                trust_env=False,
-            )
-        if dies:
-            web.start()
-            came, at = at, int(str(state(key, url)["offset"]))
-            assert at > came + 500 * MEBIBYTE
-    assert _memory(web) - before < 100 * MEBIBYTE
-    digest = hashlib.sha256()
-    for number in range(PIECES):
-        digest.update(piece_of(number))
-    assert (state(key, url)["offset"], state(key, url)["sha256"]) == (SIZE, digest.hexdigest())
 
 
 def _new(web: Web, key: str, size: int) -> str:

@@ -1,6 +1,5 @@
 """Counting infer requests, and refusing what the quota does not allow."""
 
-import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -58,25 +57,6 @@ def test_requests_add_up_by_model_and_day(world: World) -> None:
     assert requests_today(world.tenant) == 4
     today = datetime.now(UTC).date()
     assert {row.day for row in usage_of(world.tenant, today - timedelta(days=1))} == {today}
-
-
-def test_threads_that_count_at_once_lose_and_double_nothing(committed: World) -> None:
-    barrier = threading.Barrier(8)
-
-    def many() -> None:
-        barrier.wait()
-        for number in range(25):
-            usage_record(tenant=committed.tenant, model_name=f"h{number % 3}", inputs=2, tokens=3)
-        connection.close()
-
-    threads = [threading.Thread(target=many) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    rows = counted(committed)
-    assert [row["model_name"] for row in rows] == ["h0", "h1", "h2"]
-    assert [sum(row[name] for row in rows) for name in ("requests", "inputs", "tokens")] == [200, 400, 600]
 
 
 @pytest.fixture
@@ -141,23 +121,6 @@ def test_usage_that_could_not_be_written_is_written_once_the_database_is_back(
             assert counted(committed) == []
         finally:
             admin.execute(f'ALTER ROLE "{known["USER"]}" LOGIN')
-    wait_until(lambda: [row["requests"] for row in counted(committed)] == [1])
-
-
-def test_a_flush_whose_thread_could_not_start_is_scheduled_by_the_next_request(
-    committed: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    buffer = UsageBuffer()
-    buffer.add(committed.tenant.pk, date(2026, 1, 1), "mood", UsageCount(1, 1, 1, 0))
-
-    def fails(_: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as crowded:
-        crowded.setattr(threading.Timer, "start", fails)
-        with pytest.raises(RuntimeError):
-            buffer.flush_after(0.05)
-    buffer.flush_after(0.05)
     wait_until(lambda: [row["requests"] for row in counted(committed)] == [1])
 
 

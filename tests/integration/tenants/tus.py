@@ -48,6 +48,11 @@ def sent(client: Any, content: bytes, name: str = "news.txt", address: str = UPL
     return address.rpartition("/")[2]
 
 
+def ask(client: Any, **fields: Any) -> Any:
+    """Ask for a check of uploads."""
+    return client.post(CHECKS, fields, format="json")
+
+
 def offset_of(client: Any, address: str) -> int:
     """How much the server has."""
     return int(client.head(address, headers=TUS)["Upload-Offset"])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.formats.dataset import DatasetDraft, draft_dataset
 from tenants.datasets.formats.examples import Example
 from tenants.datasets.formats.lines import Source
 from tenants.datasets.formats.readers import read_rows
@@ -51,3 +52,21 @@ def examples(
     parser = RowParser(task)
     _, rows = read_rows(found, task, column_mapping(task, columns))
     return [parser.parse(row, name) for row in rows]
+
+
+def draft(
+    folder: Path,
+    task: str = "classification",
+    skip_invalid_rows: bool = False,
+    **files: list[dict[str, Any]] | str,
+) -> DatasetDraft:
+    """The dataset that is made of JSON lines by split, in a new folder below this one."""
+    sources = {
+        split: source(folder, f"{split}.jsonl", content if isinstance(content, str) else jsonl(content))
+        for split, content in files.items()
+    }
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    return draft_dataset(
+        files=sources, task=task, columns=None, workspace=workspace, skip_invalid_rows=skip_invalid_rows
+    )

@@ -26,15 +26,14 @@ def test_json_lines_are_taken_for_their_text(tmp_path: Path) -> None:
     assert made.path.read_text() == "one two\nthree\n"
 
 
-@pytest.mark.parametrize("text", [5, None])
-def test_json_lines_whose_text_is_none_are_located(tmp_path: Path, text: object) -> None:
-    content = jsonl([{"text": "one"}, {"text": text}])
+def test_json_lines_whose_text_is_none_are_located(tmp_path: Path) -> None:
+    content = jsonl([{"text": "one"}, {"text": None}])
     error = refused(ErrorCode.MIXED_TYPES, lambda: draft(tmp_path, content, "corpus.jsonl"))
     assert error.details is not None
     assert error.details["row"] == 2
 
 
-@pytest.mark.parametrize("content", ["", "\n\n", " \t ", "\ufeff"])
+@pytest.mark.parametrize("content", ["", " \t\n\n", "\ufeff"])
 def test_a_corpus_without_text_is_refused(tmp_path: Path, content: str) -> None:
     refused(ErrorCode.EMPTY_FILE, lambda: draft(tmp_path, content))
 

@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.formats.columns import read_columns, task_columns
-from tenants.datasets.formats.dataset import DatasetDraft, draft_dataset
 from tenants.datasets.formats.examples import ChatExample, GenerationExample, Message, example_from_line
 from tenants.datasets.formats.messages import MAX_MESSAGES
 from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
-from tests.unit.tenants.files import examples, jsonl, refused, source
+from tests.unit.tenants.files import draft, examples, jsonl, refused
 
 USER = {"role": "user", "content": "Hello"}
 ANSWER = {"role": "assistant", "content": "Hi"}
@@ -30,12 +28,6 @@ messages = st.fixed_dictionaries(
     {"role": st.sampled_from(["system", "user", "assistant", "tool"]), "content": words | parts | anything},
     optional={"weight": st.sampled_from([0, 1, True, 2, None]), "name": words},
 )
-
-
-def draft(folder: Path, task: str, **files: list[dict[str, Any]]) -> DatasetDraft:
-    sources = {split: source(folder, f"{split}.jsonl", jsonl(rows)) for split, rows in files.items()}
-    (folder / "workspace").mkdir()
-    return draft_dataset(files=sources, task=task, columns=None, workspace=folder / "workspace")
 
 
 def chat_error(folder: Path, code: ErrorCode, found: object) -> HmiError:
@@ -57,12 +49,6 @@ def test_a_prompt_and_its_completion_keep_their_spaces(tmp_path: Path) -> None:
     }
 
 
-def test_prompts_are_read_from_tables_and_other_columns(tmp_path: Path) -> None:
-    table = "mr,ref\nname[Aromi],Aromi is a pub.\n"
-    found = examples(tmp_path, "a.csv", table, "generation", prompt="mr", completion="ref")
-    assert found == [GenerationExample("name[Aromi]", "Aromi is a pub.")]
-
-
 @pytest.mark.parametrize("field", ["prompt", "completion"])
 @pytest.mark.parametrize(
     ("value", "code"),
@@ -82,15 +68,6 @@ def test_a_bad_prompt_or_completion_is_named_by_row_and_field(
     error = refused(code, lambda: examples(tmp_path, "a.jsonl", rows, "generation"))
     assert error.details is not None
     assert (error.details["row"], error.details["field"]) == (2, field)
-
-
-def test_a_row_without_its_completion_is_refused(tmp_path: Path) -> None:
-    error = refused(
-        ErrorCode.MISSING_COLUMN,
-        lambda: examples(tmp_path, "a.jsonl", jsonl([{"prompt": "a"}]), "generation"),
-    )
-    assert error.details is not None
-    assert error.details["missing"] == ["completion"]
 
 
 def test_a_conversation_keeps_roles_contents_and_which_messages_are_learned(tmp_path: Path) -> None:
@@ -127,7 +104,6 @@ def test_a_cell_of_a_table_holds_a_conversation_as_json(tmp_path: Path) -> None:
         ("[{", ErrorCode.MALFORMED_ROW, "messages"),
         (7, ErrorCode.MIXED_TYPES, "messages"),
         ([], ErrorCode.MALFORMED_ROW, "messages"),
-        ([USER], ErrorCode.MALFORMED_ROW, "messages"),
         ([ANSWER], ErrorCode.MALFORMED_ROW, "messages"),
         ([USER, {**ANSWER, "weight": 0}], ErrorCode.MALFORMED_ROW, "messages"),
         ([USER] * MAX_MESSAGES + [ANSWER], ErrorCode.MALFORMED_ROW, "messages"),
@@ -135,7 +111,6 @@ def test_a_cell_of_a_table_holds_a_conversation_as_json(tmp_path: Path) -> None:
         ([USER, {**ANSWER, "tool_calls": [{"id": "1"}]}], ErrorCode.MALFORMED_ROW, "messages[1]"),
         ([USER, {"role": "tool", "content": "4"}, ANSWER], ErrorCode.MALFORMED_ROW, "messages[1].role"),
         ([{"role": ["user"], "content": "4"}, ANSWER], ErrorCode.MALFORMED_ROW, "messages[0].role"),
-        ([USER, {"role": "assistant"}], ErrorCode.MIXED_TYPES, "messages[1].content"),
         ([USER, {"role": "assistant", "content": ""}], ErrorCode.EMPTY_TEXT, "messages[1].content"),
         (
             [USER, {"role": "assistant", "content": "\ud800"}],
@@ -147,14 +122,8 @@ def test_a_cell_of_a_table_holds_a_conversation_as_json(tmp_path: Path) -> None:
             ErrorCode.MALFORMED_ROW,
             "messages[0].content",
         ),
-        (
-            [{"role": "user", "content": [{"type": "text", "text": 7}]}, ANSWER],
-            ErrorCode.MIXED_TYPES,
-            "messages[0].content",
-        ),
         ([{**USER, "weight": 1}, ANSWER], ErrorCode.MALFORMED_ROW, "messages[0].weight"),
         ([USER, {**ANSWER, "weight": True}], ErrorCode.MALFORMED_ROW, "messages[1].weight"),
-        ([USER, {**ANSWER, "weight": 0.5}], ErrorCode.MALFORMED_ROW, "messages[1].weight"),
     ],
 )
 def test_a_bad_conversation_is_named_by_row_and_place(
@@ -187,19 +156,6 @@ def test_any_conversation_is_read_whole_or_refused(found: Any) -> None:
     assert example_from_line(example.to_line()) == example
 
 
-@given(
-    prompt=st.text(min_size=1, max_size=30),
-    completion=st.text(min_size=1, max_size=30),
-    learned=st.booleans(),
-)
-def test_every_example_survives_its_line(prompt: str, completion: str, learned: bool) -> None:
-    chat = ChatExample((Message("user", prompt), Message("assistant", completion, learned)))
-    for example in (GenerationExample(prompt, completion), chat):
-        line = example.to_line()
-        assert line.count("\n") == 1
-        assert example_from_line(line) == example
-
-
 def prompts(count: int, start: int = 0) -> list[dict[str, Any]]:
     return [{"prompt": f"say {n}", "completion": f"it is {n}"} for n in range(start, start + count)]
 
@@ -226,13 +182,6 @@ def test_all_completions_of_a_prompt_go_to_the_same_split(tmp_path: Path) -> Non
     assert all(found.values())
 
 
-def test_a_test_prompt_that_was_trained_on_is_a_leak(tmp_path: Path) -> None:
-    refused(
-        ErrorCode.LEAKING_SPLITS,
-        lambda: draft(tmp_path, "generation", train=prompts(20), dev=prompts(5, 50), test=prompts(5)),
-    )
-
-
 def test_a_preview_shows_the_beginning_of_long_conversations(tmp_path: Path) -> None:
     long = {"role": "user", "content": "x" * 1000}
     rows = [{"messages": [{**USER, "content": f"hello {n}"}, *[long, ANSWER] * 5]} for n in range(30)]
@@ -240,9 +189,3 @@ def test_a_preview_shows_the_beginning_of_long_conversations(tmp_path: Path) -> 
     shown = dataset_preview_rows(made)["train"][0]
     assert [len(message["content"]) for message in shown["messages"]] == [7, 300, 2, 300, 2, 2]
     assert shown["cut"] is True
-
-
-def test_the_columns_of_both_tasks_are_found(tmp_path: Path) -> None:
-    assert (task_columns("generation"), task_columns("chat")) == (("prompt", "completion"), ("messages",))
-    found = read_columns(source(tmp_path, "a.jsonl", jsonl(prompts(2))), "generation")
-    assert found.default_mapping == {"prompt": "prompt", "completion": "completion"}

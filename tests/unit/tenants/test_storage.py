@@ -5,11 +5,12 @@ import io
 import os
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tenants.base.disk import copy_file
+from tenants.base.disk import copy_file, remove_stale_workspaces, workspace
 from tenants.base.errors import ErrorCode
 from tenants.datasets.append_only_file import write_stream
 from tenants.datasets.storage import (
@@ -32,17 +33,17 @@ def store(tmp_path: Path) -> UploadStore:
 
 
 def test_a_file_is_placed_under_its_checksum(store: UploadStore) -> None:
-    with store.workspace() as workspace:
-        measured = write_stream(io.BytesIO(CONTENT), workspace / "a", name="a.txt", limit=100)
-        assert measured == digest_file(workspace / "a") == FileDigest(DIGEST, len(CONTENT))
-        store.add(workspace / "a", measured)
+    with store.workspace() as folder:
+        measured = write_stream(io.BytesIO(CONTENT), folder / "a", name="a.txt", limit=100)
+        assert measured == digest_file(folder / "a") == FileDigest(DIGEST, len(CONTENT))
+        store.add(folder / "a", measured)
     assert (store.root / DIGEST[:2] / DIGEST).read_bytes() == CONTENT
 
 
 def put(store: UploadStore) -> Path:
-    with store.workspace() as workspace:
+    with store.workspace() as folder:
         return store.add(
-            workspace / "a", write_stream(io.BytesIO(CONTENT), workspace / "a", name="a.txt", limit=100)
+            folder / "a", write_stream(io.BytesIO(CONTENT), folder / "a", name="a.txt", limit=100)
         )
 
 
@@ -94,8 +95,8 @@ def test_a_copy_that_is_not_what_was_measured_is_refused(tmp_path: Path) -> None
 
 def test_a_workspace_is_gone_even_after_a_failure(store: UploadStore) -> None:
     def fail() -> None:
-        with store.workspace() as workspace:
-            (workspace / "a").write_bytes(CONTENT)
+        with store.workspace() as folder:
+            (folder / "a").write_bytes(CONTENT)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -131,3 +132,19 @@ def test_a_file_beyond_the_limit_is_refused_before_it_is_read_whole(tmp_path: Pa
 
 def test_a_file_of_exactly_the_limit_is_taken(tmp_path: Path) -> None:
     assert write_stream(io.BytesIO(b"12345"), tmp_path / "a", name="a", limit=5).size == 5
+
+
+def test_sweeping_leaves_workspaces_in_use_alone(tmp_path: Path) -> None:
+    def work(_: int) -> None:
+        for _ in range(150):
+            with workspace(tmp_path) as folder:
+                for name in ("a", "b"):
+                    (folder / name).mkdir()
+                    (folder / name / "file").touch()
+
+    with ThreadPoolExecutor(4) as pool:
+        workers = [pool.submit(work, number) for number in range(4)]
+        while not all(worker.done() for worker in workers):
+            assert remove_stale_workspaces(tmp_path, older_than_s=3600) == 0
+    for worker in workers:
+        worker.result()

@@ -82,12 +82,6 @@ def test_tokens_are_a_list_of_texts(tmp_path: Path, tokens: Any, code: ErrorCode
     refused(code, lambda: examples(tmp_path, "a.jsonl", content, "tagging"))
 
 
-def test_tables_hold_tokens_and_tags_parted_by_spaces(tmp_path: Path) -> None:
-    assert examples(tmp_path, "a.csv", "tokens,tags\nEU rejects,B-ORG O\n", "tagging") == [
-        TaggingExample(("EU", "rejects"), ("B-ORG", "O"))
-    ]
-
-
 SPANS = st.lists(
     st.tuples(st.sampled_from(["ORG", "PER", "a b", ""]), st.integers(1, 3)), min_size=1, max_size=6
 )

@@ -7,28 +7,8 @@ from typing import Any
 import pytest
 
 from tenants.base.errors import ErrorCode
-from tenants.datasets.formats.dataset import DatasetDraft, draft_dataset
 from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
-from tests.unit.tenants.files import jsonl, refused, source, texts
-
-
-def draft(
-    folder: Path,
-    task: str,
-    allow_leaks: bool = False,
-    skip_invalid_rows: bool = False,
-    **files: list[dict[str, Any]],
-) -> DatasetDraft:
-    sources = {split: source(folder, f"{split}.jsonl", jsonl(content)) for split, content in files.items()}
-    (folder / "workspace").mkdir()
-    return draft_dataset(
-        files=sources,
-        task=task,
-        columns=None,
-        workspace=folder / "workspace",
-        allow_leaks=allow_leaks,
-        skip_invalid_rows=skip_invalid_rows,
-    )
+from tests.unit.tenants.files import draft, refused, texts
 
 
 def questions(count: int, start: int = 0) -> list[dict[str, Any]]:
@@ -110,14 +90,16 @@ def test_files_without_a_valid_row_are_refused_all_the_same(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("task", "row"),
     [
+        ("tagging", {"tags": ["O"]}),
         ("regression", {"value": 1}),
         ("multilabel", {"labels": []}),
         ("question_answering", {"question": "q", "answers": []}),
     ],
 )
 def test_nothing_to_learn_is_refused(tmp_path: Path, task: str, row: dict[str, Any]) -> None:
-    key = "context" if task == "question_answering" else "text"
-    rows = [{key: f"text {number}", **row} for number in range(20)]
+    key = {"question_answering": "context", "tagging": "tokens"}.get(task, "text")
+    texts_of = [f"text{number}" for number in range(20)]
+    rows = [{key: [text] if task == "tagging" else text, **row} for text in texts_of]
     assert refused(ErrorCode.ONE_LABEL, lambda: draft(tmp_path, task, train=rows)).param == "train"
 
 
@@ -142,17 +124,6 @@ def test_pairs_leak_only_when_both_texts_are_the_same(tmp_path: Path) -> None:
             test=paired(4, "A!"),
         ),
     )
-
-
-def test_leaks_are_taken_when_the_uploader_says_so_and_then_shown(tmp_path: Path) -> None:
-    rows = texts(40)
-    made = draft(
-        tmp_path, "classification", allow_leaks=True, train=rows, dev=texts(9, start=50), test=rows[:9]
-    )
-    report = dataset_report(made)
-    assert report["leaks_allowed"] is True
-    assert report["leaks"][0]["share"] == 1.0
-    assert any("metrics on these splits are too optimistic" in warning for warning in report["warnings"])
 
 
 def test_signs_that_mark_what_a_row_asks_about_make_no_duplicate(tmp_path: Path) -> None:

@@ -39,23 +39,6 @@ def opened(client: Client, link: str) -> str:
     return str(answer.content.decode())
 
 
-def test_somebody_without_an_account_makes_one_and_is_a_member(
-    client: Client, world: World, mailoutbox: list[EmailMessage]
-) -> None:
-    assert "Sign up" in opened(client, link_for(world, "new@example.org"))
-    form = client.get("/signup/").content.decode()
-    assert 'value="new@example.org"' in form
-    page: Any = client.post("/signup/", NEW | {"email": "other@example.org"}, follow=True)
-    assert page.redirect_chain[-1][0] == "/t/acme/"
-    person = User.objects.get(username="newcomer")
-    assert person.email == "new@example.org"
-    membership = membership_of(person, world.tenant)
-    assert membership is not None
-    assert membership.role == "developer"
-    assert not EmailAddress.objects.get(user=person).verified  # the link was shown to whoever invited, too
-    assert "Invitation required" in Client().get("/signup/").content.decode()
-
-
 def test_whoever_has_an_account_signs_in_and_joins_by_a_button(client: Client, world: World) -> None:
     link = link_for(world, "stranger@example.org")
     assert "/login/?next=/invitation/" in opened(client, link)
@@ -66,35 +49,8 @@ def test_whoever_has_an_account_signs_in_and_joins_by_a_button(client: Client, w
     page: Any = client.post("/invitation/", follow=True)
     assert page.redirect_chain[-1][0] == "/t/acme/"
     assert "You joined Acme as developer." in page.content.decode()
-    assert opened_as_member(client, link) == "/t/acme/"
-
-
-def opened_as_member(client: Client, link: str) -> str:
-    """Where the link leads whoever is a member."""
-    answer: Any = client.get(link, follow=True)
-    return str(answer.redirect_chain[-1][0])
-
-
-def test_another_account_is_told_whose_the_invitation_is_and_is_not_let_in(
-    client: Client, world: World
-) -> None:
-    client.force_login(world.stranger)
-    page = opened(client, link_for(world, "new@example.org"))
-    assert "not have the confirmed e-mail address new@example.org" in page
-    assert "Join Acme" not in page
-    assert client.post("/invitation/").status_code == 403
-    assert membership_of(world.stranger, world.tenant) is None
-
-
-def test_an_account_that_has_not_confirmed_the_address_is_not_let_in(
-    client: Client, world: World, confirmed: EmailAddress
-) -> None:
-    confirmed.delete()
-    enter(client, "stranger")
-    page = opened(client, link_for(world, "stranger@example.org"))
-    assert "not have the confirmed e-mail address stranger@example.org" in page
-    assert client.post("/invitation/").status_code == 403
-    assert membership_of(world.stranger, world.tenant) is None
+    again: Any = client.get(link, follow=True)
+    assert again.redirect_chain[-1][0] == "/t/acme/"
 
 
 def test_a_link_that_is_over_says_why_and_opens_no_sign_up(client: Client, world: World) -> None:
@@ -145,9 +101,9 @@ def test_whoever_invites_learns_nothing_of_accounts(world: World, email: str) ->
 def test_whoever_opens_a_link_learns_nothing_of_accounts_either(
     client: Client, world: World, email: str, mailoutbox: list[EmailMessage]
 ) -> None:
-    """An owner has the links to any address."""
+    """An owner has the links to any address. Another address than the invited one is not taken."""
     opened(client, link_for(world, email))
-    page: Any = client.post("/signup/", NEW, follow=True)
+    page: Any = client.post("/signup/", NEW | {"email": "other@example.org"}, follow=True)
     assert page.redirect_chain[-1][0] == "/t/acme/"
     assert [message.to for message in mailoutbox] == [[email]]
     assert email in client.get(reverse("account_email")).content.decode()

@@ -32,9 +32,6 @@ def test_wrong_passwords_lock_an_account_for_their_address(client: Client, world
     assert fail("owner", "owner", "owner") == [200, 200, 429]
     answer = enter(client, "owner")
     assert (answer.status_code, answer["Retry-After"]) == (429, "900")
-    page = answer.content.decode()
-    assert "Too many wrong passwords for this user name" in page
-    assert "Try again in 15 minutes" in page
     assert not signed_in(client)
 
 
@@ -43,7 +40,6 @@ def test_wrong_passwords_from_many_addresses_lock_an_account_for_all(world: Worl
     assert tries == [200] * 29 + [429]
     answer = enter(Client(), "owner", address="203.0.113.99")
     assert (answer.status_code, answer["Retry-After"]) == (429, "900")
-    assert "Too many wrong passwords for this user name" in answer.content.decode()
     assert enter(Client(), "viewer", address="198.51.100.3").status_code == 302
     AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=16))
     assert enter(Client(), "owner", address="203.0.113.99").status_code == 302
@@ -123,7 +119,6 @@ def test_tries_at_many_names_from_one_address_are_limited(world: World) -> None:
     assert (statuses[0], statuses[-1]) == (200, 429)
     answer = enter(Client(), "owner")
     assert (answer.status_code, answer["Retry-After"]) == (429, "60")
-    assert "Too many requests from this address" in answer.content.decode()
 
 
 def through_proxies(client: Client, hops: str) -> int:

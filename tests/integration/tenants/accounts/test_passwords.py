@@ -88,16 +88,6 @@ def test_a_mail_server_that_is_away_shows_nothing_but_in_the_log(
     assert "could not be sent" in caplog.text
 
 
-def test_a_new_password_ends_the_wait_of_a_lock_out(
-    client: Client, world: World, mailoutbox: list[EmailMessage], settings: Settings
-) -> None:
-    settings.AXES_FAILURE_LIMIT = 2
-    assert [enter(client, "owner", "wrong").status_code for _ in range(2)] == [200, 429]
-    ask(client, "owner@example.org")
-    follow(client, link_in(mailoutbox[0]), NEW)
-    assert enter(client, "owner", NEW).status_code == 302
-
-
 def test_a_password_is_changed_by_whoever_knows_it_and_other_browsers_are_signed_out(
     client: Client, world: World, mailoutbox: list[EmailMessage]
 ) -> None:
@@ -109,17 +99,3 @@ def test_a_password_is_changed_by_whoever_knows_it_and_other_browsers_are_signed
     assert client.post("/password/change/", form | {"oldpassword": PASSWORD}).status_code == 302
     assert client.get("/t/acme/").status_code == 200
     assert other.get("/t/acme/").status_code == 302
-
-
-def test_an_e_mail_address_is_added_and_confirmed_by_its_link(
-    client: Client, world: World, mailoutbox: list[EmailMessage]
-) -> None:
-    enter(client, "owner")
-    client.post("/email/", {"action_add": "", "email": "second@example.org"})
-    assert "not confirmed" in client.get("/email/").content.decode()
-    link = link_in(next(message for message in mailoutbox if message.to == ["second@example.org"]))
-    assert "an e-mail address of owner." in client.get(link).content.decode()
-    client.post(link)
-    page = client.get("/email/").content.decode()
-    assert "second@example.org" in page
-    assert re.search(r"success\">confirmed", page)

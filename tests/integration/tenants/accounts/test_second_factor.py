@@ -4,7 +4,6 @@ import re
 
 import pytest
 from allauth.mfa.models import Authenticator
-from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from django.core.mail import EmailMessage
 from django.test import Client
 from django.urls import reverse
@@ -74,16 +73,6 @@ def test_codes_cannot_be_tried_at_will(client: Client, world: World) -> None:
     enter(client, "owner")
     assert not any(send(client, f"{n:06}") for n in range(6))
     assert not send(client, code_of(secret, later=True))
-
-
-def test_a_recovery_code_lets_in_once(world: World) -> None:
-    with_factor(world.owner)
-    row = Authenticator.objects.get(user=world.owner, type=Authenticator.Type.RECOVERY_CODES)
-    code = RecoveryCodes(row).get_unused_codes()[0]
-    for expected in (True, False):
-        client = Client()
-        enter(client, "owner")
-        assert send(client, code) is expected
 
 
 def test_an_administrator_removes_the_factor_of_a_lost_telephone_and_sees_no_secret(

@@ -25,7 +25,7 @@ MAY = {
     "tenants/usage/services/request_log.py": "requests of all tenants, written in one statement",
     "versiontree/tree/selectors/estimates.py": "the median size of all tenants' models of a root",
     "versiontree/tree/selectors/past_jobs.py": "how long jobs took, whoever's: it tells of the machine",
-    "versiontree/jobs/migrations/0003_remove_growth_jobs.py": "jobs of all tenants get another kind",
+    "versiontree/jobs/migrations/0003_remove_growth_jobs.py": "jobs of a kind that is gone, of all tenants",
     "versiontree/jobs/selectors.py": "a job's place among all; how long jobs take; streams that follow jobs",
     "versiontree/transfer/services/version_import.py": "roots that staff import",
     "versiontree/tree/serving_manifest.py": "the manifest names all models",

@@ -19,7 +19,6 @@ from tenants.audit.models import AuditEvent
 from tenants.base.scope import PLATFORM_SCOPE, current_scope, empty_scope
 from tenants.datasets.models import Corpus
 from tenants.datasets.services.corpora import corpus_upload
-from tenants.datasets.storage import stored_path
 from tenants.usage.models import UsageDay
 from tenants.usage.services.usage import usage_record
 from tests.e2e.world import World, corpus_file
@@ -124,15 +123,3 @@ def test_the_manifest_names_all_tenants_models_whoever_makes_it_change(world: Wo
     with empty_scope():
         manifest_publish()
         assert manifest_content()["hplms"] == {}
-
-
-def test_a_file_that_another_tenant_has_as_well_stays_when_one_deletes_it(world: World) -> None:
-    same = corpus_upload(
-        tenant=umbra(), name="Same", stream=corpus_file(), filename="s.txt", actor=world.stranger
-    )
-    assert same.sha256 == world.corpus.sha256
-    client = Client()
-    client.force_login(world.stranger)
-    assert client.post(f"/t/umbra/data/corpora/{same.pk}/delete/").status_code == 302
-    assert not Corpus.unscoped.filter(pk=same.pk).exists()
-    assert stored_path(world.corpus.sha256).is_file()

@@ -34,9 +34,7 @@ SCOPES_THAT_ARE_NONE = [
     "",
     "psql",
     "hmi tenant ",
-    "hmi tenant 1 or so",
     "hmi platform!",
-    "HMI PLATFORM_SCOPE",
 ]
 
 

@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -272,17 +272,3 @@ def test_a_suspended_tenant_is_not_sent_to_and_old_deliveries_are_deleted(
     move(delivery, timedelta(days=31))
     assert deliveries_expire() == 1
     assert list(WebhookDelivery.unscoped.all()) == [young]
-
-
-def test_a_leased_endpoint_does_not_delay_another_endpoint(world: World, receiver: Receiver) -> None:
-    slow, _ = endpoint_at(world, receiver.url)
-    quick, _ = endpoint_at(world, receiver.url)
-    first, second = send_test(slow, world), send_test(slow, world)
-    other = send_test(quick, world)
-    held = delivery_claim()
-    assert held is not None
-    assert held.delivery.pk == first.pk
-    assert webhooks_send(max_seconds=A_LOT_S) == 1
-    assert again(other).state == DeliveryState.DELIVERED
-    assert again(second).attempts == 0
-    assert isinstance(held.lease_expires_at, datetime)

@@ -10,7 +10,6 @@ import pytest
 from django.db import transaction
 from django.test import Client
 from django.utils import timezone
-from pytest_django import Settings
 
 from inference.batches.models import Batch
 from inference.batches.services.batches import batch_cancel, batch_submit
@@ -36,7 +35,6 @@ from versiontree.tree.services.aliases import alias_move, alias_remove
 from versiontree.tree.services.evaluations import evaluation_request
 
 ADDRESS = "/api/v1/tenants/acme/webhooks"
-PAGES = "/t/acme/webhooks/"
 ALL = ["job.started", "job.succeeded", "job.failed", "job.cancelled", "alias.moved"]
 
 
@@ -215,45 +213,13 @@ def test_the_api_creates_tests_replays_rotates_and_deletes_a_webhook(
     }
 
 
-def test_private_addresses_http_and_too_many_webhooks_are_refused(world: World, settings: Settings) -> None:
+def test_a_private_address_and_too_many_webhooks_are_refused(world: World) -> None:
     client = world.client(world.developer)
-    for url in ("http://example.org/", "https://127.0.0.1/", "https://[::ffff:10.0.0.1]/"):
-        answer = client.post(ADDRESS, {"url": url, "kinds": ["job.failed"]})
-        assert (answer.status_code, answer.json()["error"]["param"]) == (422, "url")
+    answer = client.post(ADDRESS, {"url": "https://127.0.0.1/", "kinds": ["job.failed"]})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (422, "url")
     for _ in range(MAX_ENDPOINTS):
         webhook_create(
             tenant=world.tenant, url="https://example.org/", kinds=["job.failed"], actor=world.owner
         )
     answer = client.post(ADDRESS, {"url": "https://example.org/", "kinds": ["job.failed"]})
     assert answer.json()["error"]["code"] == "quota_exceeded"
-
-
-def test_the_pages_show_a_secret_once_and_escape_responses(world: World, receiver: Receiver) -> None:
-    receiver.status, receiver.body = 503, b"<script>later</script>"
-    client = Client()
-    client.force_login(world.developer)
-    form = {"url": receiver.url, "kinds": ["job.failed"], "description": "The build server"}
-    made = client.post(f"{PAGES}new/", form).content.decode()
-    assert "whsec_" in made
-    endpoint = WebhookEndpoint.unscoped.get()
-    page = f"{PAGES}{endpoint.pk}/"
-    assert "whsec_" not in client.get(page).content.decode()
-    client.post(f"{page}test/")
-    webhooks_send(max_seconds=60)
-    shown = client.get(page).content.decode()
-    assert EventKind.TEST in shown
-    assert "The response was 503." in shown
-    assert "&lt;script&gt;later" in shown
-    assert "Failing" in client.get(PAGES).content.decode()
-    assert (
-        "private or reserved"
-        in client.post(f"{page}update/", form | {"url": "http://10.0.0.1/"}).content.decode()
-    )
-    delivery = WebhookDelivery.unscoped.get()
-    client.post(f"{page}deliveries/{delivery.pk}/replay/")
-    assert WebhookDelivery.unscoped.count() == 2
-    assert "whsec_" in client.post(f"{page}rotate/", {"overlap": "3600"}).content.decode()
-    client.post(f"{page}enabled/", {"to": "off"})
-    assert "Disabled by a member" in client.get(page).content.decode()
-    assert client.post(f"{page}delete/").status_code == 302
-    assert not WebhookEndpoint.unscoped.exists()
