@@ -2,13 +2,11 @@
 
 import io
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.root import DecoderRoot
-from tenants.base.errors import HmiError
 from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.jobs.world import World, store
@@ -92,35 +90,6 @@ def test_a_generative_model_is_trained_evaluated_and_trained_further(
         assert 0 < against[split]["p_value"] <= 1
     moved = version_import(archive=io.BytesIO(zipped(version)), tenant=world.tenant, actor=None, name="moved")
     assert (moved.digest, moved.metrics) == (version.digest, version.metrics)
-
-
-def test_adapters_are_trained_without_lora_and_kept_by_an_update(decoder: Version, world: World) -> None:
-    data = upload(world, "generation")
-    asked: dict[str, Any] = {
-        "tenant": world.tenant,
-        "parent": decoder,
-        "dataset": data,
-        "actor": world.owner,
-    }
-    with pytest.raises(HmiError, match="choose a LoRA rank or an adapter width") as nothing:
-        hplm_create(name="nothing", settings=SMALL | {"lora": 0}, **asked)
-    assert (nothing.value.code, nothing.value.param) == ("invalid_field", "settings.lora")
-    chosen = SMALL | {"lora": 0, "adapter": 8, "output_adapter": 4}
-    version = hplm_create(name="writer", settings=chosen, **asked)
-    fine_tune, evaluate = run_all(version)
-    assert (fine_tune.state, evaluate.state) == ("succeeded", "succeeded"), fine_tune.traceback
-    version.refresh_from_db()
-    root = DecoderRoot.load(store().path("root", decoder.digest))
-    hplm = GenerativeHplm.load(store().path("hplm", version.digest), root.config.architecture)
-    assert {name: a.shape[1] for (_, name), (a, _) in hplm.lora.tensors.items()} == {
-        "adapter": 8,
-        "output_adapter": 4,
-    }
-    assert version.hplm is not None
-    second = hplm_update(hplm=version.hplm, dataset=data, actor=world.owner)
-    assert second.config["settings"] == chosen
-    further, _ = run_all(second)
-    assert further.metrics["warm_start"] is True
 
 
 def check_what_users_see(world: World, version: Version, task: str) -> None:

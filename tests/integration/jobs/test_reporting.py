@@ -1,6 +1,5 @@
 """What a job says while it runs, and how it hears that it must stop."""
 
-import errno
 import math
 import os
 import signal
@@ -14,9 +13,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connection, connections
 from django.utils import timezone
 
-from inference.errors import HplmError
 from tenants.base.child_process import TASK_TIME_LIMIT_S, run_in_child
-from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.jobs.world import World, let_lease_run_out
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import wait_until
@@ -86,17 +83,6 @@ def test_steps_beyond_the_total_and_empty_stages_do_no_harm() -> None:
     reporter.start_stage("read", 0)
     reporter.report(5)
     assert listener.reports[-1].progress == pytest.approx(0.1)
-
-
-def test_the_time_left_follows_from_the_time_spent() -> None:
-    listener, clock = Listener(), Clock()
-    reporter = DatabaseReporter(listener, (("learn", 1.0),), clock=clock)
-    reporter.start_stage("learn", 100)
-    assert listener.reports[-1].eta_seconds is None
-    reporter.report(0)
-    clock.now = 30.0
-    reporter.report(25)
-    assert listener.reports[-1].eta_seconds == pytest.approx(90.0)
 
 
 def test_metrics_become_events_now_and_then_and_at_the_end_of_a_stage() -> None:
@@ -203,30 +189,6 @@ def test_what_was_told_last_is_written_when_the_work_ends(claimed: Job) -> None:
     assert (claimed.progress, claimed.stage, claimed.metrics) == (0.75, "second", {"loss": 1.5})
     told = JobEvent.unscoped.filter(job=claimed, kind="stage").order_by("pk")
     assert [event.message for event in told] == ["first", "second"]
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "message"),
-    [
-        (HmiError(ErrorCode.NOT_FOUND, "Gone."), "not_found", "Gone."),
-        (HplmError("one_label", "Only one."), "one_label", "Only one."),
-        (HplmError("never_heard_of", "Odd."), "job_crashed", "Odd."),
-        (MemoryError(), "out_of_memory", "memory"),
-        (OSError(errno.ENOSPC, "full"), "out_of_disk", "disk is full"),
-        (ValueError("a tenant's text \0 \ud83d"), "job_crashed", "internal error"),
-    ],
-)
-def test_a_failure_has_a_code_and_a_sentence_for_the_tenant(
-    error: Exception, code: str, message: str
-) -> None:
-    if code not in list(ErrorCode):
-        code, message = "job_crashed", "internal error"
-    failure = failure_from(error)
-    assert failure.code == code
-    assert message in failure.message
-    assert "tenant's text" not in failure.message
-    assert "\0" not in failure.traceback
-    failure.traceback.encode()
 
 
 def test_a_long_traceback_is_trimmed() -> None:

@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 from tenants.accounts.models import User
 from tenants.base.scope import tenant_scope
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.callers import signed_in
+from tests.integration.versiontree.callers import signed_in, with_key
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Version
@@ -68,6 +68,12 @@ def tuning(model: Version) -> Job:
 @pytest.fixture
 def evaluating(model: Version) -> Job:
     return tree_factory.jobs_in_order(model)[1]
+
+
+@pytest.fixture
+def key(acme: TenantFixture) -> APIClient:
+    """A client with a key of acme's for everything that is managed."""
+    return with_key(acme, "manage")
 
 
 @pytest.fixture

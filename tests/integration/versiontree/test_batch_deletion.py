@@ -56,21 +56,6 @@ def model(root: Version, acme: TenantFixture) -> Version:
     return tree_factory.ready_hplm(root, "spam", acme)
 
 
-def test_answers_are_saved_to_a_file_and_never_shown(
-    model: Version, acme: TenantFixture, client: Client
-) -> None:
-    batch = answered(sent(acme))
-    client.force_login(acme.owner)
-    for kind in ("results", "errors"):
-        for place in (
-            f"/t/acme/batches/{batch.pk}/{kind}.jsonl",
-            f"{V1}/batches/{batch.pk}/{kind}?tenant=acme",
-        ):
-            answer: Any = client.get(place)
-            assert b"".join(answer.streaming_content) == f'{{"{kind}": 1}}\n'.encode()
-            assert answer["Content-Disposition"] == f'attachment; filename="{kind}.jsonl"', place
-
-
 def test_a_batch_is_deleted_with_its_files_once_it_has_ended(
     model: Version,
     acme: TenantFixture,

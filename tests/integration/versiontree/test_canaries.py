@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.callers import V1, error, signed_in, with_key
+from tests.integration.versiontree.callers import V1, error
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Alias, AliasMove, Hplm, Version
@@ -64,11 +64,6 @@ def start(model: Hplm, second: Version) -> Callable[..., Alias]:
         return canary_start(**given | other)
 
     return start
-
-
-@pytest.fixture
-def key(acme: TenantFixture) -> APIClient:
-    return with_key(acme, "manage")
 
 
 def events(verb: str) -> list[dict[str, Any]]:
@@ -213,14 +208,3 @@ def test_a_canary_over_http(model: Hplm, second: Version, key: APIClient) -> Non
     promoted = key.post(f"{AT}/canary/promote").json()
     assert (promoted["version"], promoted["canary"]) == (2, None)
     assert error(key.post(f"{AT}/canary/promote")) == (409, "conflict", "alias")
-
-
-def test_only_those_who_may_write_change_a_canary(
-    model: Hplm, second: Version, acme: TenantFixture, globex: TenantFixture
-) -> None:
-    at, body = "/api/v1/tenants/acme/models/spam/aliases/default/canary", {"version": 2, "percent": 5}
-    for person, status in ((acme.viewer, 403), (globex.owner, 404)):
-        client = signed_in(person)
-        answers = (client.put(at, body), client.delete(at), client.post(f"{at}/promote"))
-        assert {answer.status_code for answer in answers} == {status}
-    assert signed_in(acme.developer).put(at, body).status_code == 200

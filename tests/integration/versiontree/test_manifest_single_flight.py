@@ -107,17 +107,6 @@ def test_all_who_wait_during_one_run_share_the_next(work: Work, call: Callable[[
     assert work.runs == 2
 
 
-def test_a_run_that_began_before_the_call_does_not_count(
-    work: Work, call: Callable[[], Future[None]]
-) -> None:
-    call()
-    wait_until(lambda: work.runs == 1)
-    late = call()
-    work.release()
-    late.result()
-    assert work.runs == 2
-
-
 def test_after_a_failed_run_the_next_who_waits_runs(name: Path, reads: list[int]) -> None:
     tried: list[str] = []
 

@@ -147,12 +147,6 @@ def test_what_is_absent_and_what_is_foreign_look_the_same(
     assert refusal(acme, reference) == ErrorCode.NOT_FOUND
 
 
-@platform_scope()
-def test_another_tenants_model_is_not_found(model: Version, globex: TenantFixture) -> None:
-    assert refusal(globex, "acme/spam") == ErrorCode.NOT_FOUND
-    assert refusal(globex, "spam") == ErrorCode.NOT_FOUND
-
-
 def test_what_is_still_being_built_is_not_ready(root: Version, acme: TenantFixture) -> None:
     tree_factory.new_hplm(root, "spam", acme)
     assert refusal(acme, "spam") == ErrorCode.MODEL_NOT_READY

@@ -138,7 +138,7 @@ def test_a_manifest_that_would_say_the_same_is_left_alone(model: Version, manife
     assert (manifest.stat().st_ino, manifest.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-@pytest.mark.parametrize("wreck", ["", "{", "[]", '{"format": 1}'])
+@pytest.mark.parametrize("wreck", ["{", '{"format": 1}'])
 def test_a_damaged_manifest_is_written_anew(wreck: str, model: Version, manifest: Path) -> None:
     manifest.write_text(wreck)
     manifest_publish()

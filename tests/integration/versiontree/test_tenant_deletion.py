@@ -21,7 +21,6 @@ from tenants.accounts.selectors import membership_of
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.invitations import invitation_create
 from tenants.accounts.services.tenant_deletion import (
-    RETAINED_MODELS,
     owned_models,
     owned_rows,
     tenant_anonymize,
@@ -336,11 +335,3 @@ def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None
     )
     assert "umbra/guest" in error.message
     assert not Tenant.objects.get(pk=world.tenant.pk).is_suspended
-
-
-def test_what_is_kept_is_a_short_list() -> None:
-    assert {model.__name__ for model in RETAINED_MODELS} == {
-        "AuditEvent",
-        "UsageDay",
-        "UsageSum",
-    }

@@ -8,7 +8,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.callers import V1, error, with_key
+from tests.integration.versiontree.callers import V1, error
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 
@@ -17,11 +17,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_acme_scope")]
 TRAINED = {"lora": 24, "adapter": 8, "pooling": "cls", "epochs": 3}
 FROM_THE_ROOT = "Training starts from the root's own layers, not from version 1: its PET has another shape"
 HEAD_ANEW = "The head is trained from scratch, not from that of version 1: its input differs"
-
-
-@pytest.fixture
-def key(acme: TenantFixture) -> APIClient:
-    return with_key(acme, "manage")
 
 
 def create(key: APIClient, parent: Version, data: int, settings: Mapping[str, Any]) -> Version:
@@ -109,11 +104,3 @@ def test_a_tagger_pools_nothing(root: Version, acme: TenantFixture, key: APIClie
     tags = tree_factory.dataset(acme.tenant, "names", task="tagging")
     create(key, root, tags.pk, {"pooling": "cls"})
     assert "warnings" not in update(key, tags.pk, {"pooling": "cls_mean"})["config"]
-
-
-def test_a_setting_that_is_not_known_is_refused(root: Version, acme: TenantFixture, key: APIClient) -> None:
-    create(key, root, acme.dataset.pk, TRAINED)
-    refused = key.post(
-        f"{V1}/models/spam/versions", {"dataset": acme.dataset.pk, "settings": {"device": "x"}}
-    )
-    assert error(refused) == (422, "invalid_field", "settings.device")

@@ -40,15 +40,6 @@ def test_a_refusal_stands_beside_the_field(site: Site, browser: Client) -> None:
     assert not Version.unscoped.filter(tenant=site.globex.tenant).exists()
 
 
-def test_a_version_is_downloaded_by_its_tenant(site: Site, browser: Client) -> None:
-    browser.force_login(site.acme.developer)
-    at = reverse("frontend:version_export", args=["acme", site.hplm.pk])
-    assert browser.get(at).getvalue() == zipped(site.hplm)
-    assert browser.get(f"{at}?branch=1").getvalue() == zipped(site.hplm, branch=True)
-    browser.force_login(site.globex.owner)
-    assert browser.get(reverse("frontend:version_export", args=["globex", site.hplm.pk])).status_code == 404
-
-
 def test_administrators_export_one_version_at_a_time(site: Site, client: Client) -> None:
     client.force_login(site.staff)
     at = reverse("admin:tree_version_changelist")

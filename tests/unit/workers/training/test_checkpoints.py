@@ -1,4 +1,4 @@
-"""Checkpoints: the last whole state of every stage, whatever happened while it was written."""
+"""Checkpoints and sealed folders: whole or absent, whatever happened while they were written."""
 
 import errno
 from pathlib import Path
@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 
 from inference.errors import HplmError
 from workers.training.checkpoints import CheckpointStore, seeded_generator, seeded_rng
-from workers.training.disk import disk_full_errors
+from workers.training.disk import build_once, disk_full_errors, read_seal, seal_digest
 
 
 class Clock:
@@ -122,3 +122,48 @@ def test_a_companion_reads_checkpoints_and_never_writes_them(tmp_path: Path) -> 
     assert not reading.is_due()
     assert (saved := reading.load("a")) is not None
     assert saved.step == 3
+
+
+def make(folder: Path) -> dict[str, object]:
+    (folder / "part").write_bytes(b"1234")
+    return {"rows": 4}
+
+
+def never(folder: Path) -> dict[str, object]:
+    raise AssertionError("it is there already")
+
+
+def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
+    assert build_once(tmp_path / "part", make) == {"rows": 4}
+    assert build_once(tmp_path / "part", never) == {"rows": 4}
+
+
+def test_a_damaged_or_cut_file_is_no_part(tmp_path: Path) -> None:
+    build_once(tmp_path / "part", make)
+    for damage in (b"12", b"1235"):
+        (tmp_path / "part" / "part").write_bytes(damage)
+        assert read_seal(tmp_path / "part") is None
+        assert build_once(tmp_path / "part", make) == {"rows": 4}
+        assert read_seal(tmp_path / "part") == {"rows": 4}
+
+
+def test_a_maker_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fails(folder: Path) -> dict[str, object]:
+        make(folder)
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        build_once(tmp_path / "part", fails)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_two_makers_at_once_the_first_to_end_stays(tmp_path: Path) -> None:
+    def overtaken(folder: Path) -> dict[str, object]:
+        build_once(tmp_path / "part", make)
+        (folder / "part").write_bytes(b"late")
+        return {"rows": 0}
+
+    build_once(tmp_path / "part", overtaken)
+    assert (tmp_path / "part" / "part").read_bytes() == b"1234"
+    assert [path.name for path in tmp_path.iterdir()] == ["part"]
+    assert len(seal_digest(tmp_path / "part")) == 64

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from inference.errors import HplmError
 from workers.training import fragment_counts
 from workers.training.fragment_counts import CHOSEN_FILE, FragmentTables, choose_fragments
-from workers.training.ngrams import FULL, PAIR, TOKEN, Packing, Window
+from workers.training.ngrams import FULL, Packing, Window
 from workers.training.progress import Cancelled
 
 Fragment = tuple[int, ...]
@@ -158,8 +158,3 @@ def test_longer_windows_keep_the_short_ends_of_texts_and_the_frequent_long_ones(
     assert {(50, 50, token, 50) for token in (1, 2, 5, 6, 7, 8, 9)} <= chosen
     assert (50, 7, 8, 50) in chosen
     assert set(report["coverage"]) == {"4-gram", "trigram", "bigram"}
-
-
-def test_kinds_of_a_window() -> None:
-    assert PAIR not in Window(2, 9).kinds
-    assert Window(3, 9).kinds[-1] == TOKEN

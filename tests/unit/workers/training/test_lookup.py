@@ -1,7 +1,5 @@
 """States at the cut, kept on disk: a disk without room for them is told before any is made."""
 
-import errno
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -50,22 +48,6 @@ def test_states_for_which_the_disk_has_no_room_are_told_and_take_none_of_it(
     with pytest.raises(HplmError) as caught:
         compute_states([too_many], backbone.lower_layers, "table", NothingIsMade(), tmp_path)
     assert caught.value.code == "out_of_disk"
-
-
-def test_every_byte_is_asked_of_the_disk_beforehand(
-    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-
-    def full(file: int, offset: int, size: int) -> None:
-        asked.append(size)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(HplmError) as caught:
-        compute_states([endless(7), endless(3)], backbone.lower_layers, "table", NothingIsMade(), tmp_path)
-    assert caught.value.code == "out_of_disk"
-    assert asked == [10 * backbone.root.config.hidden * 2]
 
 
 def test_they_lie_where_they_are_told_to_and_leave_nothing(

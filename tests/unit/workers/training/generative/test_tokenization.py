@@ -31,13 +31,6 @@ def shown(tokenizer: GenerativeTokenizer, sequence: TrainingSequence | None) -> 
     return "".join(pieces).replace(EOS_TOKEN, "<eos>"), [text.replace(EOS_TOKEN, "<eos>") for text in texts]
 
 
-def test_the_completion_and_the_stop_token_are_learned_and_the_prompt_is_not() -> None:
-    row = PromptRow("name: Aromi\n", " a pub ")
-    text, learned = shown(TINY, TINY.sequence(row))
-    assert (text, learned) == ("name: Aromi\n a pub <eos>", [" a pub <eos>"])
-    assert TINY.decode(TINY.prompt(row)) == "name: Aromi\n"
-
-
 def merging_tokenizer() -> GenerativeTokenizer:
     """Knows "a", "b" and "ab", so that a prompt and its completion can merge."""
     vocabulary = {"a": 0, "b": 1, "ab": 2, "<eos>": 3}

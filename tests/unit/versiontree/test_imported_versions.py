@@ -1,6 +1,12 @@
-"""What an update takes from a version that another release may have made."""
+"""What is read of versions that another release or another site made."""
+
+from typing import Any
+
+import pytest
 
 from versiontree.tree.models import Root, RootKind, Version
+from versiontree.tree.selectors.evaluations import own_test_sha256
+from versiontree.tree.selectors.versions import version_warnings
 from versiontree.tree.services.settings_inheritance import settings_inherited, start_warnings
 from versiontree.tree.training_settings import SettingValue
 
@@ -25,3 +31,21 @@ def test_a_generative_update_warns_where_its_lora_cannot_continue_and_only_there
     assert "output_adapter 32 instead of 0" in warning
     by_default = Version(root=root, number=1, config={"settings": {"projections": "all"}})
     assert start_warnings(by_default, {}, "generation") == []
+
+
+@pytest.mark.parametrize("config", [{}, {"dataset": {}}, {"dataset": {"splits": "a"}}, {"dataset": ["a"]}])
+def test_of_a_version_that_tells_of_no_splits_there_are_no_test_rows(config: dict[str, Any]) -> None:
+    assert own_test_sha256(Version(config=config)) == ""
+
+
+def test_the_test_rows_are_those_that_the_version_names() -> None:
+    assert own_test_sha256(Version(config={"dataset": {"splits": {"test": "a" * 64}}})) == "a" * 64
+
+
+def test_every_warning_is_told_once() -> None:
+    metrics = {"convert": {"warnings": ["a", "b"]}, "evaluate": {"warnings": None}, "grow": None}
+    assert version_warnings(Version(config={"warnings": ["b"]}, metrics=metrics)) == ["b", "a"]
+
+
+def test_what_is_no_list_is_no_warning() -> None:
+    assert version_warnings(Version(config={"warnings": "b"}, metrics={})) == []
