@@ -172,14 +172,6 @@ def test_the_tables_of_a_domain_are_compacted_by_an_action(staff: Client, domain
     assert "Version 3 of biomedicine is being built." in act(staff, "domain", "compact", owner)
 
 
-def test_an_hplm_is_deleted_by_an_action(staff: Client, root: Version, acme: TenantFixture) -> None:
-    version = tree_factory.ready_hplm(root, "spam", acme)
-    assert "1 deleted" in act(
-        staff, "hplm", "stop_serving", tree_factory.hplm_of(version), typed_name="acme/spam"
-    )
-    assert Hplm.unscoped.get().deleted_at is not None
-
-
 def test_saving_an_alias_moves_it(staff: Client, root: Version, acme: TenantFixture) -> None:
     first = tree_factory.ready_hplm(root, "spam", acme)
     tree_factory.do_jobs(hplm_update(hplm=tree_factory.hplm_of(first), dataset=acme.dataset, actor=None))

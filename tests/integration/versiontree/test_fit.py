@@ -113,16 +113,6 @@ def test_what_was_found_stands_at_the_version_that_is_built_all_the_same(
     assert made.json()["config"]["warnings"] == found["warnings"]
 
 
-def test_of_a_large_corpus_a_part_is_read_and_said(
-    reader: Version, acme: TenantFixture, key: APIClient
-) -> None:
-    text = corpus(acme.tenant, ["the cat"] * 5_200 + ["Hund"] * 5_200)
-    found = key.get(f"{V1}/corpora/{text.pk}/fit", {"root": "bert"}).json()
-    assert (found["rows"], found["rows_read"], found["unknown"]["rows"]) == (10_400, 3_467, 1_733)
-    assert [place["row"] for place in found["unknown"]["first"][:2]] == [5_203, 5_206]
-    assert found["warnings"][0].endswith("This is from a sample of 3,467 of 10,400 rows.")
-
-
 def test_long_contexts_of_questions_are_read_whole(
     reader: Version, acme: TenantFixture, key: APIClient
 ) -> None:

@@ -10,7 +10,6 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.test import Client
 from django.urls import reverse
-from rest_framework.test import APIClient
 
 from inference.manifest import Manifest
 from tenants.base.errors import ErrorCode
@@ -19,7 +18,7 @@ from tenants.datasets.services.files import file_create
 from tests.background import run_background_of
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.callers import V1, with_key
+from tests.integration.versiontree.callers import with_key
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Domain, Hplm, Root, RootKind, Version
@@ -92,15 +91,6 @@ def test_a_decoder_takes_no_corpus_and_an_encoder_needs_one(tmp_path: Path, db: 
     refused(lambda: register(tmp_path, corpus=text), ErrorCode.INVALID_FIELD, "corpus")
     bert = tree_factory.checkpoint(tmp_path / "bert")
     refused(lambda: register(tmp_path, kind="encoder", source=bert), ErrorCode.MISSING_FIELD, "corpus")
-
-
-def test_the_api_registers_a_decoder(staff: APIClient, tmp_path: Path) -> None:
-    source = tree_factory.checkpoint(tmp_path / "ckpt", "qwen2")
-    body = {"name": "smol", "kind": "decoder", "source": source, "lower_layers": 2}
-    answer = staff.post(f"{V1}/platform/roots", body, format="json")
-    assert answer.status_code == 201, answer.json()
-    assert [job["kind"] for job in answer.json()["jobs"]] == ["convert"]
-    assert staff.get(f"{V1}/platform/roots").json()["results"][0]["kind"] == "decoder"
 
 
 def test_the_administration_registers_a_decoder(admin_client: Client, tmp_path: Path) -> None:

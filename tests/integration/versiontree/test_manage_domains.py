@@ -1,5 +1,6 @@
 """Registering roots, creating and updating domains: what it makes and what it refuses."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,43 +138,15 @@ def test_a_domain_name_is_given_once_per_owner(domain: Version, root: Version, a
     assert own.tenant == acme.tenant
 
 
-def test_another_tenants_corpus_is_not_found(
+def test_platform_domain_cannot_use_a_tenants_corpus_or_domain(
     root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
-    refused(
-        lambda: domain_create(tenant=acme.tenant, parent=root, name="law", corpus=globex.corpus, actor=None),
-        ErrorCode.NOT_FOUND,
-        "corpus",
-    )
-    refused(
-        lambda: domain_create(tenant=None, parent=root, name="law", corpus=globex.corpus, actor=None),
-        ErrorCode.NOT_FOUND,
-        "corpus",
-    )
-
-
-def test_another_tenants_domain_is_not_found_as_a_parent(
-    root: Version, acme: TenantFixture, globex: TenantFixture
-) -> None:
-    private = tree_factory.ready_domain(root, "secret", home=globex)
-    refused(
-        lambda: domain_create(tenant=acme.tenant, parent=private, name="law", corpus=acme.corpus, actor=None),
-        ErrorCode.NOT_FOUND,
-        "parent",
-    )
-    refused(
-        lambda: hplm_create(
-            tenant=acme.tenant, name="spam", parent=private, dataset=acme.dataset, actor=None
-        ),
-        ErrorCode.NOT_FOUND,
-        "parent",
-    )
-    text = tree_factory.corpus(None, "text")
-    refused(
-        lambda: domain_create(tenant=None, parent=private, name="law", corpus=text, actor=None),
-        ErrorCode.NOT_FOUND,
-        "parent",
-    )
+    private, text = tree_factory.ready_domain(root, "secret", home=globex), tree_factory.corpus(None, "text")
+    for changes, param in (({"corpus": globex.corpus}, "corpus"), ({"parent": private}, "parent")):
+        asked = {"parent": root, "corpus": text} | changes
+        refused(
+            partial(domain_create, tenant=None, name="law", actor=None, **asked), ErrorCode.NOT_FOUND, param
+        )
 
 
 def test_an_unfinished_parent_is_not_ready(root: Version, acme: TenantFixture) -> None:

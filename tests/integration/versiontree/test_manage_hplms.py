@@ -78,17 +78,6 @@ def test_an_hplm_of_which_nothing_is_ready_cannot_be_updated(root: Version, acme
 
 
 @platform_scope()
-def test_another_tenants_dataset_is_not_found(
-    root: Version, acme: TenantFixture, globex: TenantFixture
-) -> None:
-    refused(
-        lambda: hplm_create(tenant=acme.tenant, name="spam", parent=root, dataset=globex.dataset, actor=None),
-        ErrorCode.NOT_FOUND,
-        "dataset",
-    )
-
-
-@platform_scope()
 def test_two_tenants_may_use_one_name(root: Version, acme: TenantFixture, globex: TenantFixture) -> None:
     tree_factory.new_hplm(root, "spam", acme)
     tree_factory.new_hplm(root, "spam", globex)

@@ -15,8 +15,6 @@ from versiontree.tree.models import Version
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_acme_scope")]
 
 TRAINED = {"lora": 24, "adapter": 8, "pooling": "cls", "epochs": 3}
-FROM_THE_ROOT = "Training starts from the root's own layers, not from version 1: its PET has another shape"
-HEAD_ANEW = "The head is trained from scratch, not from that of version 1: its input differs"
 
 
 def create(key: APIClient, parent: Version, data: int, settings: Mapping[str, Any]) -> Version:
@@ -70,37 +68,3 @@ def test_the_version_that_serves_is_the_one_whose_settings_stay(
     tree_factory.do_jobs(Version.unscoped.get(pk=update(key, acme.dataset.pk, {"lora": 4})["id"]))
     assert key.put(f"{V1}/models/spam/aliases/default", {"version": 1}).status_code == 200
     assert update(key, acme.dataset.pk)["config"]["settings"] == TRAINED
-
-
-@pytest.mark.parametrize(
-    ("chosen", "told"),
-    [
-        ({"lora": 48}, f"{FROM_THE_ROOT} (lora 48 instead of 24)."),
-        (
-            {"adapter": 0, "norms": False},
-            f"{FROM_THE_ROOT} (adapter 0 instead of 8, norms false instead of true).",
-        ),
-        ({"pooling": "cls_mean"}, f"{HEAD_ANEW} (pooling cls_mean instead of cls)."),
-    ],
-)
-def test_it_is_said_when_nothing_can_be_gone_on_from(
-    chosen: dict[str, Any], told: str, root: Version, acme: TenantFixture, key: APIClient
-) -> None:
-    create(key, root, acme.dataset.pk, TRAINED)
-    second = update(key, acme.dataset.pk, chosen)
-    assert second["config"]["warnings"] == [told]
-    assert second["config"]["settings"] == TRAINED | chosen
-
-
-def test_what_is_named_as_it_is_by_itself_changes_nothing(
-    root: Version, acme: TenantFixture, key: APIClient
-) -> None:
-    create(key, root, acme.dataset.pk, {"epochs": 3})
-    as_it_is = {"lora": 16, "adapter": 0, "output_adapter": 0, "biases": True, "norms": True}
-    assert "warnings" not in update(key, acme.dataset.pk, as_it_is)["config"]
-
-
-def test_a_tagger_pools_nothing(root: Version, acme: TenantFixture, key: APIClient) -> None:
-    tags = tree_factory.dataset(acme.tenant, "names", task="tagging")
-    create(key, root, tags.pk, {"pooling": "cls"})
-    assert "warnings" not in update(key, tags.pk, {"pooling": "cls_mean"})["config"]

@@ -19,6 +19,36 @@ def test_settings_that_this_release_does_not_know_are_left_behind() -> None:
     assert settings_inherited(Version(root=root, config={}), None) == {}
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "task", "differences"),
+    [
+        ({"lora": 24}, {"lora": 48}, "classification", ["another shape (lora 48 instead of 24)"]),
+        (
+            {"lora": 24, "adapter": 8},
+            {"lora": 24, "norms": False},
+            "tagging",
+            ["another shape (adapter 0 instead of 8, norms false instead of true)"],
+        ),
+        (
+            {"pooling": "cls"},
+            {"pooling": "cls_mean"},
+            "classification",
+            ["(pooling cls_mean instead of cls)"],
+        ),
+        ({"pooling": "cls"}, {"pooling": "cls_mean"}, "tagging", []),
+        ({"epochs": 3}, {"lora": 16, "adapter": 0, "biases": True, "norms": True}, "classification", []),
+    ],
+)
+def test_update_warns_of_settings_that_training_cannot_continue_from(
+    before: dict[str, SettingValue], now: dict[str, SettingValue], task: str, differences: list[str]
+) -> None:
+    version = Version(root=Root(name="bert"), number=1, config={"settings": before})
+    warnings = start_warnings(version, now, task)
+    assert [said in warning for said, warning in zip(differences, warnings, strict=True)] == [True] * len(
+        differences
+    )
+
+
 def test_a_generative_update_warns_where_its_lora_cannot_continue_and_only_there() -> None:
     root = Root(name="smol", kind=RootKind.DECODER)
     before = Version(root=root, number=3, config={"settings": {"projections": "attention"}})
