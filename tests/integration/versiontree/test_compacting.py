@@ -5,13 +5,11 @@ import pytest
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture, do_jobs, jobs_in_order
-from versiontree.jobs.models import JobKind
 from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import Artifact, Version, VersionArtifact
 from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.services.compaction import MAX_CHAIN_LENGTH, domain_compact, domains_compact_due
 from versiontree.tree.services.domains import domain_update
-from versiontree.tree.services.versions import JobPlan, version_create
 from versiontree.tree.serving_manifest import manifest_content
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
@@ -85,28 +83,3 @@ def test_one_table_is_nothing_to_compact(domain: Version) -> None:
         domain_compact(domain=tree_factory.domain_of(domain), actor=None)
     assert refused.value.code == ErrorCode.NOT_FOUND
     assert Artifact.objects.count() == 5
-
-
-def test_a_compacted_version_inherits_no_config_that_concerns_the_version_before_alone(
-    domain: Version,
-) -> None:
-    """Not where it was imported from, what was amiss with its text, or how an earlier release grew it."""
-    said = {
-        "imported": {"name": "x", "number": 3},
-        "warnings": ["short"],
-        "grown": {"max_fragments": 1},
-        "alpha": 50,
-    }
-    tip = version_create(
-        owner=tree_factory.domain_of(domain),
-        root=domain.root,
-        parent=domain,
-        tenant=None,
-        config=said,
-        plans=[JobPlan(JobKind.FURTHER_PRETRAIN, {}), JobPlan(JobKind.BUILD_PLOT, {})],
-        actor=None,
-    )
-    do_jobs(tip)
-    made = domain_compact(domain=tree_factory.domain_of(tip), actor=None)
-    assert made.parent == tip
-    assert {name: value for name, value in made.config.items() if name != "compacts"} == {"alpha": 50}

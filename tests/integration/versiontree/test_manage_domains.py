@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 from pytest_django import Settings
+from rest_framework.test import APIClient
 
+from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode
 from tenants.datasets.models import Corpus
+from tenants.datasets.services.corpora import corpus_upload
+from tests.integration.tenants.content import stream
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.refusals import refused
+from tests.integration.versiontree.callers import V1, error, signed_in
+from tests.integration.versiontree.refusals import refused, rows_of_all
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 from versiontree.tree.services.domains import domain_create, domain_update
@@ -177,3 +182,44 @@ def test_the_quota_of_domains_is_kept(root: Version, acme: TenantFixture) -> Non
         lambda: domain_create(tenant=acme.tenant, parent=root, name="d", corpus=acme.corpus, actor=None),
         ErrorCode.QUOTA_EXCEEDED,
     )
+
+
+def uploaded(tenant: Tenant | None, *, rows: int, words_per_row: int) -> Corpus:
+    content = "".join(f"{row} {'word ' * (words_per_row - 1)}\n" for row in range(rows))
+    return corpus_upload(tenant=tenant, name=f"{rows} rows", stream=stream(content), filename="text.txt")
+
+
+@pytest.mark.usefixtures("upload_root")
+def test_corpus_of_one_long_line_is_refused(
+    root: Version, acme: TenantFixture, staff: APIClient, tmp_path: Path
+) -> None:
+    own = tree_factory.ready_domain(root, "law", home=acme)
+    line = uploaded(acme.tenant, rows=1, words_per_row=25_000)
+    shared = uploaded(None, rows=7, words_per_row=4_000)
+    source = tree_factory.checkpoint(tmp_path / "another")
+    member, before = signed_in(acme.developer), rows_of_all()
+    answers = [
+        member.post(f"{V1}/tenants/acme/domains", {"name": "art", "parent": root.pk, "corpus": line.pk}),
+        member.post(f"{V1}/tenants/acme/domains/{own.domain_id}/versions", {"corpus": line.pk}),
+        staff.post(f"{V1}/platform/roots", {"name": "late", "source": source, "corpus": shared.pk}),
+        staff.post(f"{V1}/platform/domains", {"name": "art", "parent": root.pk, "corpus": shared.pk}),
+    ]
+    assert [error(answer) for answer in answers] == [(422, "corpus_too_small", "corpus")] * 4
+    assert rows_of_all() == before
+
+
+@pytest.mark.usefixtures("upload_root")
+def test_eight_texts_are_enough_for_a_root_and_with_their_words_for_a_domain(
+    staff: APIClient, tmp_path: Path, settings: Settings
+) -> None:
+    settings.HMI_CORPUS_MIN_WORDS = 80
+    few, enough = (uploaded(None, rows=rows, words_per_row=8) for rows in (8, 10))
+    body = {"name": "bert", "source": tree_factory.checkpoint(tmp_path / "ckpt"), "corpus": few.pk}
+    made = staff.post(f"{V1}/platform/roots", body)
+    assert made.status_code == 201, made.content
+    root = tree_factory.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
+    body = {"name": "law", "parent": root.pk}
+    refused = staff.post(f"{V1}/platform/domains", body | {"corpus": few.pk})
+    assert error(refused) == (422, "corpus_too_small", "corpus")
+    assert refused.json()["error"]["details"] == {"words": 64, "minimum": 80}
+    assert staff.post(f"{V1}/platform/domains", body | {"corpus": enough.pk}).status_code == 201

@@ -7,8 +7,23 @@ import pytest
 from versiontree.tree.models import Root, RootKind, Version
 from versiontree.tree.selectors.evaluations import own_test_sha256
 from versiontree.tree.selectors.versions import version_warnings
-from versiontree.tree.services.settings_inheritance import settings_inherited, start_warnings
+from versiontree.tree.services.settings_inheritance import (
+    config_inherited,
+    settings_inherited,
+    start_warnings,
+)
 from versiontree.tree.training_settings import SettingValue
+
+
+def test_config_that_concerns_one_version_alone_is_not_inherited() -> None:
+    config = {
+        "imported": {"name": "x", "number": 3},
+        "warnings": ["short"],
+        "grown": {"max_fragments": 1},
+        "compacts": [1],
+        "alpha": 50,
+    }
+    assert config_inherited(Version(config=config)) == {"alpha": 50}
 
 
 def test_settings_that_this_release_does_not_know_are_left_behind() -> None:

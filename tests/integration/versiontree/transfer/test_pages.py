@@ -25,10 +25,7 @@ def test_an_archive_becomes_an_hplm_whose_page_follows(site: Site, browser: Clie
     answer = browser.post(at, {"archive": archive, "name": "ham"}, follow=True)
     version = Version.unscoped.get(hplm__name="ham")
     assert version.digest == site.hplm.digest
-    page = answer.content.decode()
-    assert "cc-by-4.0" in page
-    assert "https://hub.example/tiny" in page
-    assert f"{reverse('frontend:version_export', args=['globex', version.pk])}?branch=1" in page
+    assert f"{reverse('frontend:version_export', args=['globex', version.pk])}?" in answer.content.decode()
 
 
 def test_a_refusal_stands_beside_the_field(site: Site, browser: Client) -> None:

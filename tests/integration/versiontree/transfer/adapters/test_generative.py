@@ -106,17 +106,15 @@ def exported(client: APIClient, version: Version) -> Members:
     return members_of(b"".join(answer.streaming_content))
 
 
-@pytest.mark.parametrize("rslora", [False, True])
 def test_a_lora_below_the_cut_too_generates_what_the_merged_model_generates(
-    rslora: bool, site: GenerativeSite, globex: APIClient
+    site: GenerativeSite, globex: APIClient
 ) -> None:
     query, down = QUERY.format(0), DOWN.format(2)
     tensors = pair(query, 4) | pair(down, 7)
     patterns = {"rank_pattern": {"down_proj": 7}, "alpha_pattern": {down: 3}}
-    folder = members(tensors, use_rslora=rslora, target_modules=["q_proj", "down_proj"], **patterns)
+    folder = members(tensors, target_modules=["q_proj", "down_proj"], **patterns)
     version = version_of(send(globex, site, folder, task="generation", license="mit"))
-    scalings = {query: 8 / math.sqrt(4), down: 3 / math.sqrt(7)} if rslora else {query: 2.0, down: 3 / 7}
-    expected = merged_completion(tensors, scalings)
+    expected = merged_completion(tensors, {query: 2.0, down: 3 / 7})
     assert completion(version) == expected
     assert expected != merged_completion(tensors, {}), "the LoRA shows"
     assert (version.state, version.parent_id) == ("ready", site.root.pk)

@@ -68,11 +68,6 @@ def test_every_answer_of_a_conversation_is_learned_up_to_its_stop_token() -> Non
     assert TINY.decode(TINY.prompt(row)).endswith("[user]Hello\n[assistant]")
 
 
-def test_a_greeting_that_opens_a_conversation_is_only_read() -> None:
-    _, learned = shown(TINY, TINY.sequence(ChatRow((LEARNED, USER, LEARNED))))
-    assert learned == ["Hi<eos>"]
-
-
 def test_an_answer_ends_with_a_stop_token_though_the_template_writes_none() -> None:
     tokenizer = tiny_tokenizer(template=TEMPLATE.replace(EOS_TOKEN, ""))
     text, learned = shown(tokenizer, tokenizer.sequence(ChatRow((USER, LEARNED))))
