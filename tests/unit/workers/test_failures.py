@@ -72,6 +72,17 @@ def test_unexpected_error_shows_no_content_and_its_traceback_can_be_stored() -> 
     failure.traceback.encode()
 
 
+def test_long_traceback_is_trimmed() -> None:
+    def deeper(depth: int) -> None:
+        if depth == 0:
+            raise ValueError("x" * 20_000)
+        deeper(depth - 1)
+
+    with pytest.raises(ValueError, match="x") as caught:
+        deeper(200)
+    assert len(failure_from(caught.value).traceback) <= 8_000
+
+
 def test_what_torch_says_when_memory_is_short_is_understood() -> None:
     """The real error, of asking for more than any machine has."""
     program = (

@@ -1,11 +1,9 @@
-"""What a job says while it runs, and how it hears that it must stop."""
+"""The lease of a running job, and the process that its work has."""
 
-import math
 import os
 import signal
 import threading
 import time
-import uuid
 from pathlib import Path
 
 import pytest
@@ -20,109 +18,8 @@ from tests.processes import wait_until
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.services.control import job_cancel
 from versiontree.jobs.services.lifecycle import job_claim
-from versiontree.jobs.services.transitions import LeaseLost
-from workers.failures import failure_from
-from workers.jobs.outcome import to_json
 from workers.lease import Event, JobLease, Progress
-from workers.reporter import DatabaseReporter
 from workers.tasks import measure_coverage
-from workers.training.progress import Cancelled
-
-PLAN = (("read", 0.1), ("look up", 0.2), ("look up", 0.2), ("learn", 0.5))
-
-
-class Clock:
-    """A clock that moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Listener(JobLease):
-    """Keeps what it is told, and nobody's lease."""
-
-    def __init__(self) -> None:
-        super().__init__(job_id=uuid.uuid4(), worker="test")
-        self.reports: list[Progress] = []
-        self.events: list[Event] = []
-
-    def update(self, report: Progress, event: Event | None = None) -> None:
-        self.reports.append(report)
-        if event is not None:
-            self.events.append(event)
-
-
-def test_the_bar_moves_by_each_stage_s_share_and_never_back() -> None:
-    listener = Listener()
-    reporter = DatabaseReporter(listener, PLAN)
-    for stage in ("read", "look up", "look up", "learn"):
-        reporter.start_stage(stage, 2)
-        for step in (1, 2):
-            reporter.report(step)
-    bar = [round(report.progress, 3) for report in listener.reports]
-    assert bar == [0.0, 0.05, 0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.5, 0.75, 1.0]
-
-
-def test_a_stage_that_nobody_planned_leaves_the_bar_alone() -> None:
-    listener = Listener()
-    reporter = DatabaseReporter(listener, PLAN)
-    reporter.start_stage("read", 1)
-    reporter.report(1)
-    reporter.start_stage("surprise", 10)
-    reporter.report(9)
-    assert listener.reports[-1].progress == pytest.approx(0.1)
-    assert listener.reports[-1].stage == "surprise"
-
-
-def test_steps_beyond_the_total_and_empty_stages_do_no_harm() -> None:
-    listener = Listener()
-    reporter = DatabaseReporter(listener, PLAN)
-    reporter.start_stage("read", 0)
-    reporter.report(5)
-    assert listener.reports[-1].progress == pytest.approx(0.1)
-
-
-def test_metrics_become_events_now_and_then_and_at_the_end_of_a_stage() -> None:
-    listener, clock = Listener(), Clock()
-    reporter = DatabaseReporter(listener, PLAN, clock=clock)
-    reporter.start_stage("read", 100)
-    for step in range(1, 11):
-        clock.now = step * 0.5
-        reporter.report(step, loss=1.0 / step)
-    reporter.start_stage("learn", 1)
-    told = [event.data["step"] for event in listener.events if event.kind == "metrics"]
-    assert told == [1, 5, 9, 10]
-
-
-def test_a_diverged_loss_is_told_as_nothing() -> None:
-    listener = Listener()
-    reporter = DatabaseReporter(listener, PLAN)
-    reporter.start_stage("read", 1)
-    reporter.report(1, loss=math.nan, rate=math.inf, accuracy=0.5)
-    assert listener.reports[-1].metrics == {"loss": None, "rate": None, "accuracy": 0.5}
-
-
-def test_figures_become_plain_json() -> None:
-    import numpy as np
-
-    figures = {"a": np.float32(0.5), "b": [np.int64(3), math.nan], 4: (True, None), "path": Path("x")}
-    assert to_json(figures) == {"a": 0.5, "b": [3, None], "4": [True, None], "path": "x"}
-    assert to_json(["a\x00b"]) == ["a\ufffdb"]
-
-
-def test_losing_the_job_counts_before_a_cancel() -> None:
-    listener = Listener()
-    reporter = DatabaseReporter(listener, PLAN)
-    reporter.raise_if_cancelled()
-    listener.cancel_requested = True
-    with pytest.raises(Cancelled):
-        reporter.raise_if_cancelled()
-    listener.lost = True
-    with pytest.raises(LeaseLost):
-        reporter.raise_if_cancelled()
 
 
 @pytest.fixture
@@ -189,17 +86,6 @@ def test_what_was_told_last_is_written_when_the_work_ends(claimed: Job) -> None:
     assert (claimed.progress, claimed.stage, claimed.metrics) == (0.75, "second", {"loss": 1.5})
     told = JobEvent.unscoped.filter(job=claimed, kind="stage").order_by("pk")
     assert [event.message for event in told] == ["first", "second"]
-
-
-def test_a_long_traceback_is_trimmed() -> None:
-    def deeper(depth: int) -> None:
-        if depth == 0:
-            raise ValueError("x" * 20_000)
-        deeper(depth - 1)
-
-    with pytest.raises(ValueError, match="x") as caught:
-        deeper(200)
-    assert len(failure_from(caught.value).traceback) <= 8_000
 
 
 def test_work_apart_leaves_nothing_in_this_process() -> None:
