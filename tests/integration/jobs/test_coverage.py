@@ -53,7 +53,7 @@ def test_the_table_of_a_domain_adds_to_that_of_its_root(world: World) -> None:
     assert found[world.domain].trigrams >= found[world.root].trigrams
 
 
-def test_what_was_measured_is_not_measured_again(world: World) -> None:
+def test_measured_coverage_is_not_measured_again(world: World) -> None:
     coverage_measure("corpus", world.corpus.pk)
     before = set(Coverage.unscoped.values_list("pk", "measured_at"))
     coverage_measure("corpus", world.corpus.pk)

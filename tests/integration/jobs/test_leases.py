@@ -78,7 +78,7 @@ def test_a_wish_to_cancel_is_heard(world: World, claimed: Job) -> None:
         wait_until(lambda: keeper.cancel_requested)
 
 
-def test_what_was_told_last_is_written_when_the_work_ends(claimed: Job) -> None:
+def test_last_report_is_saved_when_the_work_ends(claimed: Job) -> None:
     with JobLease(job_id=claimed.pk, worker="mine") as keeper:
         keeper.update(Progress(0.25, "first"), Event("stage", "first", {}))
         keeper.update(Progress(0.75, "second", {"loss": 1.5}), Event("stage", "second", {}))

@@ -159,7 +159,7 @@ def test_a_crash_tells_the_tenant_little_and_the_administrator_where(fine_tune: 
     assert "fine_tune.py" in fine_tune.traceback
 
 
-def test_what_a_killed_attempt_left_is_removed_by_the_next(fine_tune: Job) -> None:
+def test_workspace_of_a_killed_attempt_is_removed_by_the_next(fine_tune: Job) -> None:
     abandoned = store().root / ".incoming" / f"job-{fine_tune.pk}-0badcafe"
     abandoned.mkdir(parents=True)
     (abandoned / "half").write_text("written")

@@ -125,9 +125,7 @@ def made(job: Job) -> dict[str, bytes]:
     return contents(store().path("plot", link.artifact.digest))
 
 
-def test_a_helper_that_is_killed_costs_its_one_shard(
-    build: Job, start_node: StartNode, tmp_path: Path
-) -> None:
+def test_killed_helper_loses_only_its_shard(build: Job, start_node: StartNode, tmp_path: Path) -> None:
     first, second = start_node("first"), start_node("second")
     wait_until(lambda: JobShard.objects.filter(job=build, state=ShardState.DONE).exists(), first)
     coordinator = Job.unscoped.get(pk=build.pk).worker.split(":")[1]
@@ -148,9 +146,7 @@ def test_a_helper_that_is_killed_costs_its_one_shard(
     assert not staging_folder(store().root, build.pk).exists()
 
 
-def test_when_the_worker_that_runs_the_job_is_killed_what_is_sound_stays_done(
-    build: Job, start_node: StartNode, tmp_path: Path
-) -> None:
+def test_killed_coordinator_keeps_sound_shards(build: Job, start_node: StartNode, tmp_path: Path) -> None:
     first = start_node("first")
     wait_until(lambda: JobShard.objects.filter(job=build, stage="vectors", state="done").exists(), first)
     kill(first)

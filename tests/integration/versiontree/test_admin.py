@@ -95,7 +95,7 @@ def test_saving_an_hplm_teaches_it_from_new_data(staff: Client, root: Version, a
     assert Alias.unscoped.get().version.number == 3
 
 
-def test_what_refuses_an_hplm_stands_at_its_field(
+def test_refused_new_model_shows_the_error_at_its_field(
     staff: Client, root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
     tree_factory.new_hplm(root, "ham", acme)
@@ -115,7 +115,9 @@ def test_what_refuses_an_hplm_stands_at_its_field(
     assert Hplm.unscoped.count() == 1
 
 
-def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, acme: TenantFixture) -> None:
+def test_refused_update_of_a_model_shows_the_error_in_the_form(
+    staff: Client, root: Version, acme: TenantFixture
+) -> None:
     version = tree_factory.new_hplm(root, "spam", acme)
     tags = tree_factory.dataset(acme.tenant, "tags", task="tagging")
     change = reverse("admin:tree_hplm_change", args=[version.hplm_id])

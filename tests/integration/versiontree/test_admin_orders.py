@@ -73,7 +73,7 @@ def test_nothing_is_deleted_before_its_name_is_typed_and_a_wrong_one_keeps_the_s
     assert not living.exists()
 
 
-def test_of_all_pages_of_a_list_the_name_says_how_many(
+def test_action_on_all_pages_asks_for_the_number_of_rows(
     staff: Client, root: Version, acme: TenantFixture
 ) -> None:
     first, *_ = [tree_factory.hplm_of(tree_factory.ready_hplm(root, f"spam-{n}", acme)) for n in range(3)]
@@ -150,7 +150,7 @@ def test_a_domain_that_is_kept_back_is_seen_by_nobody_until_it_is_published(
     assert "domain.publish" in verbs()
 
 
-def test_what_the_aliases_of_a_pinned_hplm_mean_is_to_stay_in_memory(
+def test_versions_behind_the_aliases_of_a_pinned_model_are_pinned(
     staff: Client, root: Version, acme: TenantFixture
 ) -> None:
     first = tree_factory.ready_hplm(root, "spam", acme)

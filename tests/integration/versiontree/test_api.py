@@ -50,7 +50,7 @@ def test_the_life_of_an_hplm_over_http(domain: Version, acme: TenantFixture, key
     assert error(key.get(f"{V1}/models/spam")) == (404, "not_found", None)
 
 
-def test_what_is_in_use_is_not_deleted_and_the_answer_lists_by_what(
+def test_deletion_of_data_in_use_is_refused_with_its_dependents(
     model: Version, domain: Version, acme: TenantFixture, key: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job, after = tree_factory.jobs_in_order(tree_factory.new_hplm(domain, "busy", acme))

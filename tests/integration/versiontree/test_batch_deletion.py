@@ -79,7 +79,7 @@ def test_a_batch_is_deleted_with_its_files_once_it_has_ended(
     assert AuditEvent.unscoped.filter(verb="batch.delete", subject="in.jsonl").exists()
 
 
-def test_what_others_read_or_was_there_before_stays(model: Version, acme: TenantFixture) -> None:
+def test_deleted_batch_leaves_a_shared_input_file(model: Version, acme: TenantFixture) -> None:
     first = answered(sent(acme))
     shared = first.input
     assert shared is not None

@@ -138,7 +138,7 @@ def test_a_move_of_the_alias_ends_its_canary(
     assert events("alias.move")[-1]["ended_canary"] == 2
 
 
-def test_what_cannot_be_a_canary_is_refused(
+def test_invalid_canary_is_refused(
     acme: TenantFixture, model: Hplm, first: Version, domain: Version, start: Callable[..., Alias]
 ) -> None:
     for percent in (0, 100, -5):

@@ -83,7 +83,7 @@ def test_an_hplm_s_files_stay_for_a_while_after_it_was_deleted_however_old_they_
         assert artifacts_collect(grace_s=3600).artifacts == collected
 
 
-def test_what_a_deleted_hplm_stands_on_stays_as_long_as_it(
+def test_parents_of_a_deleted_model_are_kept_for_its_grace_time(
     domain: Version, acme: TenantFixture, years_later: datetime
 ) -> None:
     version = tree_factory.ready_hplm(domain, "spam", acme)
@@ -95,7 +95,7 @@ def test_what_a_deleted_hplm_stands_on_stays_as_long_as_it(
 
 
 @pytest.mark.parametrize("many", [1, 12])
-def test_however_many_are_removed_it_takes_as_many_queries_and_one_lock(
+def test_collecting_takes_one_lock_and_as_many_queries_for_any_number(
     root: Version, acme: TenantFixture, django_assert_num_queries: DjangoAssertNumQueries, many: int
 ) -> None:
     gone = []
@@ -109,7 +109,7 @@ def test_however_many_are_removed_it_takes_as_many_queries_and_one_lock(
     assert sum("pg_advisory" in query["sql"] for query in made.captured_queries) == 1
 
 
-def test_more_than_one_lock_s_worth_is_removed_in_batches(
+def test_many_artifacts_are_removed_in_batches(
     root: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collect_module, "BATCH_SIZE", 2)
@@ -118,7 +118,7 @@ def test_more_than_one_lock_s_worth_is_removed_in_batches(
     assert not any(store().path("plot", one.digest).exists() for one in lone)
 
 
-def test_when_removing_fails_everything_is_where_it_was(
+def test_failed_removal_leaves_all_artifacts_in_place(
     root: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     versions = [tree_factory.ready_hplm(root, name, acme) for name in ("spam", "mood")]
@@ -135,7 +135,7 @@ def test_when_removing_fails_everything_is_where_it_was(
     assert len(collect()) == 2
 
 
-def test_what_is_needed_or_made_again_by_the_time_of_the_lock_stays(
+def test_artifact_attached_or_made_again_before_the_lock_is_kept(
     root: Version, model: Version, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tuning = jobs_in_order(model)[0]
@@ -185,7 +185,7 @@ def test_tables_are_kept_until_they_are_compacted_and_then_only_for_those_who_re
     assert kept_roles(tip) == {"lower"}
 
 
-def test_files_that_nobody_speaks_of_are_removed_when_they_are_old(root: Version) -> None:
+def test_unreferenced_files_are_removed_after_the_grace_time(root: Version) -> None:
     lone = tree_factory.stored("plot")
     folder = store().path("plot", lone.digest)
     assert artifacts_collect(grace_s=3600).artifacts == []
@@ -195,7 +195,7 @@ def test_files_that_nobody_speaks_of_are_removed_when_they_are_old(root: Version
     assert not folder.exists()
 
 
-def test_what_is_made_again_is_young_again(root: Version, tmp_path: Path) -> None:
+def test_artifact_made_again_starts_a_new_grace_time(root: Version, tmp_path: Path) -> None:
     lone = tree_factory.stored("plot")
     folder = store().path("plot", lone.digest)
     old = time.time() - 7200

@@ -78,7 +78,7 @@ def test_a_compaction_that_failed_is_not_begun_again_and_again(domain: Version) 
     assert domains_compact_due() == 0
 
 
-def test_one_table_is_nothing_to_compact(domain: Version) -> None:
+def test_compacting_a_single_table_is_refused(domain: Version) -> None:
     with pytest.raises(HmiError) as refused:
         domain_compact(domain=tree_factory.domain_of(domain), actor=None)
     assert refused.value.code == ErrorCode.NOT_FOUND

@@ -98,9 +98,7 @@ def test_a_corpus_in_another_language_is_noticed_before_a_job_is_queued(
     assert Job.unscoped.count() == jobs
 
 
-def test_what_was_found_stands_at_the_version_that_is_built_all_the_same(
-    reader: Version, acme: TenantFixture, key: APIClient
-) -> None:
+def test_version_keeps_the_warnings_of_the_fit(reader: Version, acme: TenantFixture, key: APIClient) -> None:
     foreign = [{"text": f"Hund {'Katze ' * row}", "label": ("bad", "good")[row % 2]} for row in range(7)]
     data = dataset(acme, {"train": labelled("cat", 8), "dev": labelled("sat", 3), "test": foreign})
     found = key.get(f"{V1}/datasets/{data.pk}/fit", {"root": "bert"}).json()
@@ -213,7 +211,7 @@ def test_a_check_says_how_much_of_the_rows_the_root_would_cut_off(
     assert looked_at(acme, "corpus", texts).preview["fit"]["too_long"] == "pieces"
 
 
-def test_of_a_large_file_a_worker_reads_a_part_for_it_and_the_report_says_which(
+def test_check_of_a_large_file_reads_a_sample_and_says_so(
     reader: Version, acme: TenantFixture, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.HMI_CHECK_INLINE_BYTES = 100

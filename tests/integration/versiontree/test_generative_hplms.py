@@ -80,7 +80,7 @@ def test_a_decoder_is_ready_with_its_root_alone(tmp_path: Path, db: None) -> Non
         ({"lower_layers": -1}, ErrorCode.INVALID_FIELD, "settings.lower_layers"),
     ],
 )
-def test_what_does_not_fit_a_decoder_is_refused(
+def test_invalid_options_of_a_decoder_are_refused(
     changes: dict[str, Any], code: ErrorCode, param: str, tmp_path: Path, db: None
 ) -> None:
     refused(lambda: register(tmp_path, **changes), code, param)

@@ -231,7 +231,7 @@ def update(key: APIClient, data: int, settings: Mapping[str, Any] | None = None)
     return dict(made.json())
 
 
-def test_what_an_update_leaves_out_stays_as_it_was(
+def test_update_keeps_settings_that_it_does_not_name(
     root: Version, acme: TenantFixture, key: APIClient
 ) -> None:
     create(key, root, acme.dataset.pk, TRAINED)

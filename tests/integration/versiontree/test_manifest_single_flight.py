@@ -96,7 +96,9 @@ def test_calls_one_after_the_other_each_run(name: Path, work: Work) -> None:
     assert work.runs == 3
 
 
-def test_all_who_wait_during_one_run_share_the_next(work: Work, call: Callable[[], Future[None]]) -> None:
+def test_callers_waiting_during_a_run_share_the_next_one(
+    work: Work, call: Callable[[], Future[None]]
+) -> None:
     first = call()
     wait_until(lambda: work.runs == 1)
     others = [call() for _ in range(10)]

@@ -44,7 +44,7 @@ def at_once(*acts: Callable[[], Result]) -> list[Result | HmiError]:
         return [act.result() for act in running]
 
 
-def test_of_many_claimers_exactly_one_wins(root: Version, acme: TenantFixture) -> None:
+def test_job_claimed_by_many_workers_is_given_to_one(root: Version, acme: TenantFixture) -> None:
     for round_number in range(5):
         model = tree_factory.new_hplm(root, f"model-{round_number}", acme)
         job = tree_factory.jobs_in_order(model)[0]
@@ -115,7 +115,7 @@ def test_promotion_waits_for_a_change_of_its_model_and_holds_no_version_meanwhil
     assert Alias.unscoped.get(hplm=hplm, name="default").version.number == 2
 
 
-def test_one_name_is_given_once(root: Version, acme: TenantFixture) -> None:
+def test_models_created_at_once_get_one_name_once(root: Version, acme: TenantFixture) -> None:
     results = at_once(
         *[
             lambda: hplm_create(

@@ -122,7 +122,7 @@ def test_a_full_disk_is_said_and_nothing_is_left(world: World, monkeypatch: pyte
     assert made(world).takeout_state == TakeoutState.READY
 
 
-def test_what_is_damaged_in_the_store_is_named(world: World) -> None:
+def test_takeout_names_a_damaged_artifact(world: World) -> None:
     artifact = Artifact.objects.get(kind="hplm")
     folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("hplm", artifact.digest)
     file = next(path for path in folder.rglob("*") if path.is_file())

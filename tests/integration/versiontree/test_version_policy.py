@@ -58,7 +58,7 @@ def test_the_next_version_inherits_the_policy_of_the_one_it_continues(
     assert after.policy == "table"
 
 
-def test_what_has_no_policy_is_given_none(model: Version, domain: Version, acme: TenantFixture) -> None:
+def test_invalid_policy_is_refused(model: Version, domain: Version, acme: TenantFixture) -> None:
     def setting(version: Version, policy: str) -> None:
         version_set_policy(version=version, policy=policy, actor=None)
 

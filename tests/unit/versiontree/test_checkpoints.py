@@ -44,7 +44,7 @@ def test_a_hub_id_is_kept_as_it_is(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["/nowhere/at/all", "a/b/c", "~nobody/x", "a\0b", "x" * 2000])
-def test_what_is_neither_is_not_found(source: str) -> None:
+def test_source_that_is_neither_folder_nor_hub_id_is_not_found(source: str) -> None:
     assert refusal(source) == ErrorCode.CHECKPOINT_NOT_FOUND
 
 

@@ -79,7 +79,7 @@ def test_a_generative_update_warns_where_its_lora_cannot_continue_and_only_there
 
 
 @pytest.mark.parametrize("config", [{}, {"dataset": {}}, {"dataset": {"splits": "a"}}, {"dataset": ["a"]}])
-def test_of_a_version_that_tells_of_no_splits_there_are_no_test_rows(config: dict[str, Any]) -> None:
+def test_version_without_splits_has_no_test_rows(config: dict[str, Any]) -> None:
     assert own_test_sha256(Version(config=config)) == ""
 
 
@@ -92,5 +92,5 @@ def test_every_warning_is_told_once() -> None:
     assert version_warnings(Version(config={"warnings": ["b"]}, metrics=metrics)) == ["b", "a"]
 
 
-def test_what_is_no_list_is_no_warning() -> None:
+def test_warnings_that_are_no_list_are_ignored() -> None:
     assert version_warnings(Version(config={"warnings": "b"}, metrics={})) == []

@@ -133,14 +133,14 @@ def test_the_marks_around_a_text_count_for_its_length_but_not_as_known(byte_leve
     ("too_long", "then"),
     [(LongTextPolicy.CUT, "they are truncated."), (LongTextPolicy.PIECES, "they are split into pieces.")],
 )
-def test_it_is_said_what_becomes_of_long_rows(tokenizer: Path, too_long: LongTextPolicy, then: str) -> None:
+def test_warning_says_what_happens_to_long_rows(tokenizer: Path, too_long: LongTextPolicy, then: str) -> None:
     fit = fit_of(texts("the cat sat"), tokenizer, max_tokens=2, too_long=too_long)
     (told,) = fit_warnings(fit)
     assert told.endswith(then)
     assert fit.truncated_share == (1.0 if too_long is LongTextPolicy.CUT else 0.0)
 
 
-def test_what_is_read_in_windows_loses_nothing(tokenizer: Path) -> None:
+def test_rows_read_in_windows_have_no_warning(tokenizer: Path) -> None:
     fit = fit_of([("the cat", "the cat sat")], tokenizer, max_tokens=2, too_long=LongTextPolicy.WINDOWS)
     assert fit_warnings(fit) == []
     assert (fit.long_share, fit.truncated_share) == (1.0, 0.0)
@@ -206,7 +206,7 @@ def test_rows_are_drawn_evenly_from_every_split(tmp_path: Path) -> None:
     assert all(read == (f"{place.split} {place.row}",) for place, read in drawn)
 
 
-def test_of_long_rows_fewer_are_drawn(tmp_path: Path) -> None:
+def test_sample_of_long_rows_is_smaller(tmp_path: Path) -> None:
     whole = part(tmp_path, ["é" * 50 + "\n"] * 25)
     drawn = sample([whole], corpus_texts, max_bytes=whole.size // 4)
     assert [place.row for place, _ in drawn] == [1, 6, 11, 16, 21]
@@ -266,7 +266,7 @@ def framing_tokenizer(tmp_path: Path) -> Path:
         (("a b c", "d e f"), "a b d e", "c f"),
     ],
 )
-def test_what_is_too_long_is_cut_the_longer_text_first(
+def test_long_row_is_truncated_at_its_longer_text(
     framing_tokenizer: Path, texts: tuple[str, ...], read: str, cut: str
 ) -> None:
     place = RowLocation(1, "train")
@@ -274,6 +274,6 @@ def test_what_is_too_long_is_cut_the_longer_text_first(
     assert row == TokenRow(place, read.split(), cut.split(), len(cut.split()))
 
 
-def test_of_a_long_end_only_the_beginning_is_shown(framing_tokenizer: Path) -> None:
+def test_shown_part_of_truncated_tokens_is_bounded(framing_tokenizer: Path) -> None:
     (row,) = tokenize_rows([(RowLocation(1), ("a " * 50,))], tokenizer=framing_tokenizer, max_tokens=7)
     assert (len(row.tokens), len(row.truncated), row.truncated_count) == (5, 12, 45)

@@ -20,7 +20,7 @@ def test_a_knob_has_a_field_that_may_stay_empty(root: RootKind, kind: JobKind, n
         assert (field.min_value, field.max_value) == (spec.min_value, spec.max_value)
 
 
-def test_what_is_named_is_a_knob() -> None:
+def test_labels_and_pet_settings_are_known_settings() -> None:
     known = {name for *_, name in ALL}
     assert {*LABELS, *PET_SETTINGS} <= known
 

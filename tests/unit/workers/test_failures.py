@@ -83,7 +83,7 @@ def test_long_traceback_is_trimmed() -> None:
     assert len(failure_from(caught.value).traceback) <= 8_000
 
 
-def test_what_torch_says_when_memory_is_short_is_understood() -> None:
+def test_memory_error_of_torch_is_out_of_memory() -> None:
     """The real error, of asking for more than any machine has."""
     program = (
         "import torch\n"

@@ -85,7 +85,7 @@ def test_the_platform_imports_roots_for_staff_only(site: Site, another_site: Mov
     ]
 
 
-def test_what_an_hplm_is_for_is_said_and_stands_in_its_card(site: Site) -> None:
+def test_description_of_a_model_is_changed_and_is_in_its_card(site: Site) -> None:
     client, said = with_key(site.acme, "manage"), {"description": " Sorts mail.\n\nNot for <b>court</b>. "}
     answer = client.patch(f"{V1}/models/spam", said, format="json")
     assert answer.json()["description"] == "Sorts mail.\n\nNot for <b>court</b>."
@@ -98,7 +98,7 @@ def test_what_an_hplm_is_for_is_said_and_stands_in_its_card(site: Site) -> None:
     assert client.get(f"{V1}/models/spam").json()["description"].startswith("Sorts mail.")
 
 
-def test_a_license_is_said_and_said_anew(site: Site) -> None:
+def test_license_of_a_model_is_changed(site: Site) -> None:
     client = with_key(site.acme, "manage")
     answer = client.patch(f"{V1}/models/spam", {"license": " mit "}, format="json")
     assert (answer.status_code, answer.json()["license"]) == (200, "mit")

@@ -87,7 +87,7 @@ def test_a_small_archive_that_would_unpack_to_a_large_one_is_refused_by_its_dire
 
 
 @pytest.mark.parametrize("name", ["README.md", "hplm.json"])
-def test_what_is_read_whole_as_text_is_no_larger_than_texts_are(name: str, site: Site) -> None:
+def test_text_member_above_the_limit_is_refused(name: str, site: Site) -> None:
     members = members_of(zipped(site.hplm))
     content = os.urandom(MAX_BYTES // 2 + 1).hex().encode()
     archive = zip_of(with_part(members, name, content))

@@ -50,7 +50,7 @@ def details_of(error: HmiError) -> dict[str, Any]:
     return error.details
 
 
-def test_what_an_hplm_lacks_here_is_named(site: Site, another_site: Move, refuses: Refuses) -> None:
+def test_import_names_missing_parents(site: Site, another_site: Move, refuses: Refuses) -> None:
     alone, root = zipped(site.hplm), zipped(site.root)
     another_site()
     error = refuses(ErrorCode.MISSING_BRANCH, alone, tenant=site.globex.tenant)
@@ -79,7 +79,7 @@ def test_a_branch_of_another_tenant_is_not_there(site: Site, refuses: Refuses) -
 
 
 @pytest.mark.parametrize("what", ["root", "domain"])
-def test_what_is_here_already_is_not_planted_twice(what: str, site: Site, refuses: Refuses) -> None:
+def test_import_of_an_existing_version_is_refused(what: str, site: Site, refuses: Refuses) -> None:
     version: Version = getattr(site, what)
     error = refuses(ErrorCode.CONFLICT, zipped(version, branch=True), tenant=None)
     assert version.name in error.message

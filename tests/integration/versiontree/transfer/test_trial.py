@@ -163,7 +163,9 @@ def test_the_profile_of_an_evaluation_is_of_the_models_task(wanted: dict[str, An
 
 
 @pytest.mark.parametrize("harm", HARM)
-def test_what_does_not_fit_together_is_told(harm: str, wanted: dict[str, Any], tmp_path: Path) -> None:
+def test_artifacts_that_do_not_fit_together_are_refused(
+    harm: str, wanted: dict[str, Any], tmp_path: Path
+) -> None:
     act, words = HARM[harm]
     act(tmp_path)
     answer = run_request(wanted)

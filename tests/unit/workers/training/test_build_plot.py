@@ -109,7 +109,7 @@ def test_bigrams_come_on_both_sides_and_ends_and_words_are_always_there(
     assert levels[fragments.LEVEL_UNI] == {(missing, f[1], missing) for text in texts for f in text}
 
 
-def test_at_a_hundred_percent_every_fragment_of_the_corpus_is_found(branch: Branch, tmp_path: Path) -> None:
+def test_full_coverage_finds_every_fragment_of_the_corpus(branch: Branch, tmp_path: Path) -> None:
     build(branch, tmp_path, alpha=100)
     table = PlotTable.open(tmp_path / "out")
     for text in of_corpus(branch):

@@ -20,7 +20,7 @@ class Clock:
         return self.now
 
 
-def test_what_was_saved_last_is_loaded(tmp_path: Path) -> None:
+def test_last_saved_checkpoint_is_loaded(tmp_path: Path) -> None:
     kept = CheckpointStore(tmp_path / "job")
     kept.save("closed form", 3, {"w": torch.zeros(2)}, {"loss": 0.1})
     kept.save("closed form", 7, {"w": torch.arange(4.0)[::2]}, {"loss": 1 / 3, "best": [1, "a", None]})
@@ -58,7 +58,7 @@ def test_half_a_checkpoint_is_none_and_a_damaged_one_too(tmp_path: Path) -> None
     assert kept.load("b") is None
 
 
-def test_one_is_due_when_the_time_has_passed_and_not_right_after_another(tmp_path: Path) -> None:
+def test_checkpoint_is_due_after_its_interval(tmp_path: Path) -> None:
     clock = Clock()
     kept = CheckpointStore(tmp_path, 10.0, clock=clock)
     assert not kept.is_due()
@@ -103,7 +103,7 @@ def test_other_troubles_stay_what_they_are(error: Exception) -> None:
     assert caught.value is error
 
 
-def test_one_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:
+def test_failed_save_keeps_the_checkpoint_before(tmp_path: Path) -> None:
     kept = CheckpointStore(tmp_path)
     kept.save("a", 1, {}, {})
     (tmp_path / "a.partial").mkdir()
@@ -133,7 +133,7 @@ def never(folder: Path) -> dict[str, object]:
     raise AssertionError("it is there already")
 
 
-def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
+def test_sealed_folder_is_not_built_again(tmp_path: Path) -> None:
     assert build_once(tmp_path / "part", make) == {"rows": 4}
     assert build_once(tmp_path / "part", never) == {"rows": 4}
 
@@ -157,7 +157,7 @@ def test_a_maker_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_of_two_makers_at_once_the_first_to_end_stays(tmp_path: Path) -> None:
+def test_first_of_two_concurrent_builders_wins(tmp_path: Path) -> None:
     def overtaken(folder: Path) -> dict[str, object]:
         build_once(tmp_path / "part", make)
         (folder / "part").write_bytes(b"late")

@@ -81,7 +81,7 @@ def test_the_upper_layers_are_those_of_the_checkpoint(branch: Branch, converted:
     assert all(torch.equal(root.upper.state_dict()[name], value) for name, value in expected.items())
 
 
-def test_what_is_written_can_be_read_and_knows_its_report(converted: dict[str, Any]) -> None:
+def test_converted_root_is_loaded_with_its_report(converted: dict[str, Any]) -> None:
     root = Root.load(converted["folder"] / "root")
     lower = LocalLower.load(converted["folder"] / "lower")
     assert root.config.report == converted["report"]

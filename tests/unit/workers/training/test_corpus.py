@@ -152,7 +152,7 @@ def test_texts_are_counted_whole_until_there_are_enough_and_none_of_those_kept_a
     assert everything == sum(len(ids) for ids in texts.reader.sequences(texts.corpus.texts(texts.train)))
 
 
-def test_what_is_held_out_is_the_same_for_every_run(texts: TrainingCorpus) -> None:
+def test_held_out_texts_are_the_same_for_every_run(texts: TrainingCorpus) -> None:
     first, again = texts.held_out_batches(400), texts.held_out_batches(400)
     assert [ids_of(batch) for batch in first] == [ids_of(batch) for batch in again]
     assert not np.intersect1d(texts.train, texts.held_out).size

@@ -138,7 +138,7 @@ def test_root_lower_half_and_table_stay_as_they_are(tuned: dict[str, Any]) -> No
     assert tuned["untouched"]
 
 
-def test_what_is_stored_answers_as_well_as_what_was_trained(
+def test_stored_model_has_the_metrics_of_training(
     branch: Branch, tuned: dict[str, Any], tmp_path: Path
 ) -> None:
     files = tuned["files"]

@@ -50,7 +50,7 @@ def test_states_for_which_the_disk_has_no_room_are_told_and_take_none_of_it(
     assert caught.value.code == "out_of_disk"
 
 
-def test_they_lie_where_they_are_told_to_and_leave_nothing(
+def test_states_are_stored_in_the_given_folder_and_leave_nothing(
     backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sequences = [backbone.root.tokenizer.encode(text) for text in ("the river", "a stone in winter")]

@@ -63,7 +63,7 @@ def content(answer: Any) -> bytes:
 
 
 @pytest.mark.django_db
-def test_one_export_of_a_tenant_and_few_of_a_machine_at_a_time(
+def test_second_export_of_a_tenant_and_third_of_a_machine_are_refused(
     site: Site, tries: list[bool], client: Client
 ) -> None:
     client.force_login(site.acme.developer)
@@ -90,7 +90,7 @@ def all_turns() -> Iterator[None]:
 
 
 @pytest.mark.django_db
-def test_what_was_asked_for_before_costs_nothing(site: Site, tries: list[bool]) -> None:
+def test_repeated_export_is_cached(site: Site, tries: list[bool]) -> None:
     first = content(taken(site))
     with all_turns():
         assert content(taken(site)) == first
@@ -99,7 +99,7 @@ def test_what_was_asked_for_before_costs_nothing(site: Site, tries: list[bool]) 
 
 
 @pytest.mark.django_db
-def test_what_a_format_cannot_hold_is_found_out_once(site: Site, tries: list[bool]) -> None:
+def test_refused_export_is_cached(site: Site, tries: list[bool]) -> None:
     refusals = [taken(site, form) for form in ("peft", "adapterhub") * 2]
     told = [answer.json() for answer in refusals if answer.status_code == 422]
     assert len(told) == 2
@@ -108,7 +108,7 @@ def test_what_a_format_cannot_hold_is_found_out_once(site: Site, tries: list[boo
 
 
 @pytest.mark.django_db
-def test_what_is_kept_is_of_this_version_and_goes_by_age_and_size(
+def test_cached_export_belongs_to_its_version_and_expires_by_age_and_size(
     site: Site, tries: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = store().root / ".incoming"

@@ -198,7 +198,7 @@ REFUSED: dict[str, tuple[Members, str]] = {
 }
 
 
-def test_what_is_no_lora_of_the_decoder_is_refused_with_the_reason_and_leaves_nothing(
+def test_invalid_lora_of_a_decoder_is_refused_and_leaves_nothing(
     site: GenerativeSite, globex: APIClient, tmp_path: Path
 ) -> None:
     before = everything(tmp_path)

@@ -198,7 +198,7 @@ def without(weights: dict[str, Any], end: str) -> dict[str, Any]:
     return {name: value for name, value in weights.items() if not name.endswith(end)}
 
 
-def test_what_an_hplm_cannot_compute_is_refused_by_name_and_leaves_nothing(
+def test_unsupported_adapter_is_refused_and_leaves_nothing(
     site: Site, root: Root, globex: APIClient, tmp_path: Any
 ) -> None:
     weights, sound = lora_weights(root), lora_members(root)
@@ -264,7 +264,9 @@ def test_an_adapter_is_imported_in_the_browser(site: Site, root: Root, client: C
     assert "were dropped" in page
 
 
-def test_what_was_imported_is_exported_as_it_came(site: Site, root: Root, globex: APIClient) -> None:
+def test_imported_adapter_is_exported_with_the_same_outputs(
+    site: Site, root: Root, globex: APIClient
+) -> None:
     for name, members, form in (
         ("lora", lora_members(root), "peft"),
         ("bottleneck", bottleneck_members(root), "adapterhub"),

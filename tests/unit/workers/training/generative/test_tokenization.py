@@ -92,7 +92,7 @@ def test_a_template_that_never_continues_what_it_opens_is_an_error() -> None:
     assert caught.value.code == "malformed_row"
 
 
-def test_what_a_template_refuses_is_an_error_of_the_row() -> None:
+def test_row_refused_by_the_template_is_malformed() -> None:
     tokenizer = tiny_tokenizer(template="{{ raise_exception('roles must alternate') }}")
     with pytest.raises(HplmError, match="roles must alternate") as caught:
         tokenizer.sequence(ChatRow((USER, LEARNED)))
