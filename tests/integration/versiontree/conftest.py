@@ -55,19 +55,25 @@ def domain(root: Version) -> Version:
 
 
 @pytest.fixture
-def model(root: Version, acme: TenantFixture) -> Version:
+def model(domain: Version, acme: TenantFixture) -> Version:
+    """A ready model, `spam`, below the domain."""
+    return tree_factory.ready_hplm(domain, "spam", acme)
+
+
+@pytest.fixture
+def building(root: Version, acme: TenantFixture) -> Version:
     """A model whose two jobs, `tuning` and `evaluating`, are still to be done."""
     return tree_factory.new_hplm(root, "spam", acme)
 
 
 @pytest.fixture
-def tuning(model: Version) -> Job:
-    return tree_factory.jobs_in_order(model)[0]
+def tuning(building: Version) -> Job:
+    return tree_factory.jobs_in_order(building)[0]
 
 
 @pytest.fixture
-def evaluating(model: Version) -> Job:
-    return tree_factory.jobs_in_order(model)[1]
+def evaluating(building: Version) -> Job:
+    return tree_factory.jobs_in_order(building)[1]
 
 
 @pytest.fixture

@@ -16,11 +16,6 @@ from versiontree.tree.models import Version
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
-@pytest.fixture
-def model(domain: Version, acme: TenantFixture) -> Version:
-    return tree_factory.ready_hplm(domain, "spam", acme)
-
-
 def test_the_life_of_an_hplm_over_http(domain: Version, acme: TenantFixture, key: APIClient) -> None:
     body = {"name": "spam", "parent": domain.pk, "dataset": acme.dataset.pk, "settings": {"epochs": 2}}
     made = key.post(f"{V1}/models", body)

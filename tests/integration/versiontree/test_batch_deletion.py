@@ -21,7 +21,6 @@ from tenants.datasets.models import File
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services.files import file_create
 from tests.integration.tenants.content import stored
-from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import act
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.tree_factory import TenantFixture
@@ -49,11 +48,6 @@ def answered(batch: Batch) -> Batch:
     Batch.unscoped.filter(pk=batch.pk).update(results_bytes=13, errors_bytes=12)
     batch_complete(batch=batch)
     return Batch.unscoped.get(pk=batch.pk)
-
-
-@pytest.fixture
-def model(root: Version, acme: TenantFixture) -> Version:
-    return tree_factory.ready_hplm(root, "spam", acme)
 
 
 def test_a_batch_is_deleted_with_its_files_once_it_has_ended(

@@ -136,9 +136,9 @@ def test_failed_removal_leaves_all_artifacts_in_place(
 
 
 def test_artifact_attached_or_made_again_before_the_lock_is_kept(
-    root: Version, model: Version, monkeypatch: pytest.MonkeyPatch
+    root: Version, building: Version, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tuning = jobs_in_order(model)[0]
+    tuning = jobs_in_order(building)[0]
     worker = tree_factory.claim(tuning)
     attached, again = tree_factory.stored("hplm"), tree_factory.stored("plot")
     old = time.time() - 7200
@@ -155,7 +155,7 @@ def test_artifact_attached_or_made_again_before_the_lock_is_kept(
 
     monkeypatch.setattr(collect_module, "advisory_xact_lock", lock)
     assert artifacts_collect(grace_s=3600).artifacts == []
-    assert kept_roles(model) == {"hplm"}
+    assert kept_roles(building) == {"hplm"}
     store().verify("plot", again.digest)
 
 
@@ -208,8 +208,8 @@ def test_artifact_made_again_starts_a_new_grace_time(root: Version, tmp_path: Pa
     assert artifacts_collect(grace_s=3600).artifacts == []
 
 
-def test_a_job_cannot_attach_what_was_collected_meanwhile(model: Version) -> None:
-    tuning = jobs_in_order(model)[0]
+def test_a_job_cannot_attach_what_was_collected_meanwhile(building: Version) -> None:
+    tuning = jobs_in_order(building)[0]
     worker = tree_factory.claim(tuning)
     made = tree_factory.stored("hplm")
     assert collect() == [f"hplm/{made.digest[:12]}"]
@@ -217,8 +217,8 @@ def test_a_job_cannot_attach_what_was_collected_meanwhile(model: Version) -> Non
         job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", made)])
 
 
-def test_staging_folders_go_with_their_jobs(model: Version, domain: Version) -> None:
-    running, ended, gone = jobs_in_order(model)[0].pk, jobs_in_order(domain)[0].pk, uuid4()
+def test_staging_folders_go_with_their_jobs(building: Version, domain: Version) -> None:
+    running, ended, gone = jobs_in_order(building)[0].pk, jobs_in_order(domain)[0].pk, uuid4()
     for job_id in (running, ended, gone):
         staging_folder(store().root, job_id).mkdir(parents=True)
     (store().root / ".staging" / "not a job").mkdir()

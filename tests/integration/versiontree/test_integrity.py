@@ -24,11 +24,6 @@ def refused(act: Callable[[], object], words: str) -> None:
         act()
 
 
-@pytest.fixture
-def model(domain: Version, acme: TenantFixture) -> Version:
-    return tree_factory.ready_hplm(domain, "spam", acme)
-
-
 def birth(parent: Version, **changes: Any) -> Callable[[], Version]:
     """A version of a model below ``parent``, with some of its columns as told."""
     return lambda: Version.unscoped.create(

@@ -75,7 +75,7 @@ def test_progress_outside_its_bounds_is_clipped(tuning: Job) -> None:
     assert tuning.progress == 1.0
 
 
-def test_a_worker_whose_lease_ran_out_can_write_nothing_more(tuning: Job, model: Version) -> None:
+def test_a_worker_whose_lease_ran_out_can_write_nothing_more(tuning: Job, building: Version) -> None:
     old = tree_factory.claim(tuning)
     tree_factory.expire(tuning)
     assert leases_recover().requeued == 1
@@ -92,7 +92,7 @@ def test_a_worker_whose_lease_ran_out_can_write_nothing_more(tuning: Job, model:
         job_confirm_cancel(job_id=tuning.pk, worker=old)
     with pytest.raises(LeaseLost):
         job_release(job_id=tuning.pk, worker=old)
-    assert not VersionArtifact.unscoped.filter(version=model).exists()
+    assert not VersionArtifact.unscoped.filter(version=building).exists()
     assert job_heartbeat(job_id=tuning.pk, worker=new, lease_s=30) is False
 
 
@@ -103,26 +103,28 @@ def test_the_reaper_leaves_a_living_lease_alone(tuning: Job) -> None:
     assert tuning.state == JobState.RUNNING
 
 
-def test_a_job_whose_worker_dies_every_time_is_given_up(tuning: Job, model: Version, evaluating: Job) -> None:
+def test_a_job_whose_worker_dies_every_time_is_given_up(
+    tuning: Job, building: Version, evaluating: Job
+) -> None:
     for _ in range(3):
         tree_factory.claim(tuning)
         tree_factory.expire(tuning)
         report = leases_recover()
     tuning.refresh_from_db()
-    model.refresh_from_db()
+    building.refresh_from_db()
     evaluating.refresh_from_db()
     assert (report.failed, tuning.state, tuning.error_code) == (1, JobState.FAILED, ErrorCode.JOB_CRASHED)
-    assert (model.state, evaluating.state) == ("failed", JobState.CANCELLED)
+    assert (building.state, evaluating.state) == ("failed", JobState.CANCELLED)
 
 
-def test_a_dead_worker_that_was_asked_to_stop_leaves_a_cancelled_job(tuning: Job, model: Version) -> None:
+def test_a_dead_worker_that_was_asked_to_stop_leaves_a_cancelled_job(tuning: Job, building: Version) -> None:
     tree_factory.claim(tuning)
     job_cancel(job=tuning, actor=None)
     tree_factory.expire(tuning)
     assert leases_recover().cancelled == 1
     tuning.refresh_from_db()
-    model.refresh_from_db()
-    assert (tuning.state, model.state) == (JobState.CANCELLED, "failed")
+    building.refresh_from_db()
+    assert (tuning.state, building.state) == (JobState.CANCELLED, "failed")
 
 
 def test_a_worker_that_shuts_down_hands_its_job_back_at_no_cost(tuning: Job) -> None:

@@ -23,11 +23,6 @@ from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_renam
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
-@pytest.fixture
-def model(root: Version, acme: TenantFixture) -> Version:
-    return tree_factory.ready_hplm(root, "spam", acme)
-
-
 def test_a_renamed_model_is_called_by_its_new_name_only(
     model: Version,
     acme: TenantFixture,

@@ -21,11 +21,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_acme_scope")]
 
 
 @pytest.fixture
-def model(domain: Version, acme: TenantFixture) -> Version:
-    return tree_factory.ready_hplm(domain, "spam", acme)
-
-
-@pytest.fixture
 def remembering(settings: Settings) -> Iterator[Settings]:
     """For a minute, which models were meant."""
     settings.HMI_MODEL_CACHE_S = 60.0

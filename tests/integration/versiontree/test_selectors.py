@@ -23,11 +23,6 @@ from versiontree.tree.services.roots import root_register
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
-@pytest.fixture
-def model(domain: Version, acme: TenantFixture) -> Version:
-    return tree_factory.ready_hplm(domain, "spam", acme)
-
-
 def test_a_tenant_sees_the_platforms_tree_and_its_own(
     root: Version, domain: Version, model: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:

@@ -35,11 +35,6 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture
-def model(domain: Version, acme: TenantFixture) -> Version:
-    return tree_factory.ready_hplm(domain, "spam", acme)
-
-
 def test_a_model_is_in_the_manifest_as_soon_as_it_is_ready(
     root: Version, domain: Version, model: Version, manifest: Path, artifact_root: Path
 ) -> None:

@@ -33,9 +33,9 @@ RANGES = [(0, 10), (10, 20), (20, 25)]
 
 
 @pytest.fixture
-def job(model: Version) -> Job:
+def job(building: Version) -> Job:
     """A running job with three shards."""
-    job = tree_factory.jobs_in_order(model)[0]
+    job = tree_factory.jobs_in_order(building)[0]
     tree_factory.claim(job)
     shards_plan(job_id=job.pk, stage="count", ranges=RANGES)
     return job

@@ -27,11 +27,6 @@ INLINES = {
 """What a browser sends of the tables below the form."""
 
 
-@pytest.fixture
-def model(domain: Version, acme: TenantFixture) -> Version:
-    return tree_factory.ready_hplm(domain, "spam", acme)
-
-
 def test_the_policies_of_versions_are_those_of_the_engine() -> None:
     assert {policy for policy in VersionPolicy.values if policy} == {*AnswerPolicy}
 
