@@ -1,6 +1,7 @@
 """Who may work on a job: deliveries, leases, heartbeats, and the reaper of those that ran out."""
 
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
@@ -23,24 +24,14 @@ from versiontree.tree.models import Version, VersionArtifact
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
-def test_a_second_delivery_of_a_job_does_nothing(tuning: Job) -> None:
-    tree_factory.claim(tuning)
-    assert job_claim(job_id=tuning.pk, worker="second", lease_s=30) is None
+def test_job_that_is_not_queued_is_not_claimed(tuning: Job, evaluating: Job) -> None:
+    worker = tree_factory.claim(tuning)
+    for job_id in (tuning.pk, evaluating.pk, UUID(int=0)):
+        assert job_claim(job_id=job_id, worker="second", lease_s=30) is None
     tuning.refresh_from_db()
-    assert (tuning.attempt, tuning.worker != "second") == (1, True)
-
-
-def test_a_late_delivery_of_a_finished_job_does_nothing(tuning: Job) -> None:
-    tree_factory.do_job(tuning)
+    assert (tuning.attempt, tuning.worker) == (1, worker)
+    job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[])
     assert job_claim(job_id=tuning.pk, worker="late", lease_s=30) is None
-
-
-def test_a_waiting_job_cannot_be_claimed(evaluating: Job) -> None:
-    assert job_claim(job_id=evaluating.pk, worker="early", lease_s=30) is None
-
-
-def test_a_delivery_for_a_job_that_is_gone_does_nothing(db: None) -> None:
-    assert job_claim(job_id="00000000-0000-0000-0000-000000000000", worker="w", lease_s=30) is None
 
 
 def test_a_heartbeat_renews_the_lease_and_writes_progress(tuning: Job) -> None:
