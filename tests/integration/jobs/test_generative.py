@@ -2,13 +2,11 @@
 
 import io
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.root import DecoderRoot
-from tenants.base.errors import HmiError
 from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.jobs.world import World, store
@@ -94,51 +92,15 @@ def test_a_generative_model_is_trained_evaluated_and_trained_further(
     assert (moved.digest, moved.metrics) == (version.digest, version.metrics)
 
 
-def test_adapters_are_trained_without_lora_and_kept_by_an_update(decoder: Version, world: World) -> None:
-    data = upload(world, "generation")
-    asked: dict[str, Any] = {
-        "tenant": world.tenant,
-        "parent": decoder,
-        "dataset": data,
-        "actor": world.owner,
-    }
-    with pytest.raises(HmiError, match="choose a LoRA rank or an adapter width") as nothing:
-        hplm_create(name="nothing", settings=SMALL | {"lora": 0}, **asked)
-    assert (nothing.value.code, nothing.value.param) == ("invalid_field", "settings.lora")
-    chosen = SMALL | {"lora": 0, "adapter": 8, "output_adapter": 4}
-    version = hplm_create(name="writer", settings=chosen, **asked)
-    fine_tune, evaluate = run_all(version)
-    assert (fine_tune.state, evaluate.state) == ("succeeded", "succeeded"), fine_tune.traceback
-    version.refresh_from_db()
-    root = DecoderRoot.load(store().path("root", decoder.digest))
-    hplm = GenerativeHplm.load(store().path("hplm", version.digest), root.config.architecture)
-    assert {name: a.shape[1] for (_, name), (a, _) in hplm.lora.tensors.items()} == {
-        "adapter": 8,
-        "output_adapter": 4,
-    }
-    assert version.hplm is not None
-    second = hplm_update(hplm=version.hplm, dataset=data, actor=world.owner)
-    assert second.config["settings"] == chosen
-    further, _ = run_all(second)
-    assert further.metrics["warm_start"] is True
-
-
 def check_what_users_see(world: World, version: Version, task: str) -> None:
     """The stored answers, the samples, and the curve of the dev loss of a version that was just made."""
     evaluation = evaluation_of(world.tenant, version)
     assert evaluation is not None
     answers = answers_of(evaluation)
     assert (answers.task, len(answers.answered)) == (task, SMALL["test_prompts"])
-    scores = [one.score for one in answers.answered if one.score is not None]
-    assert sum(scores) / len(answers.answered) == pytest.approx(
-        version.metrics["evaluate"]["value"], abs=1e-4
-    )
     rows = list(rows_read(row_source(world.tenant, evaluation.test_sha256), answers.answered))
     assert all(row and "yes" in str(row) for row in rows)
-    assert {one.gold for one in answers.answered} == {"yes"}
     tuned = version.metrics["fine_tune"]
-    assert [sample["reference"] for sample in tuned["samples"]] == ["yes"] * 5
-    assert tuned["epochs"][0].keys() == {"epoch", "dev_loss"}
     (fine_tune, _) = jobs_in_order(version)
     told = fine_tune.events.filter(kind="metrics", data__stage="fine-tune").order_by("pk").first()
     assert told is not None

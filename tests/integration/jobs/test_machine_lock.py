@@ -70,7 +70,7 @@ def test_a_busy_machine_helps_nobody(job: Job) -> None:
     assert state_of(job) == "queued"
 
 
-def test_what_a_job_keeps_outlives_a_released_attempt_and_goes_with_its_end(
+def test_staging_folder_survives_a_released_attempt_and_is_removed_at_the_end(
     job: Job, artifact_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tenants.base.child_process import WorkerStopping

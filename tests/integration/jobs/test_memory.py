@@ -63,7 +63,7 @@ def deliver(job: Job, run: Run, monkeypatch: pytest.MonkeyPatch) -> Job:
     return Job.unscoped.get(pk=job.pk)
 
 
-def test_it_goes_on_at_once_with_half_the_batch(
+def test_job_killed_for_memory_is_requeued_with_half_the_batch(
     job: Job, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     after = deliver(job, killed_for_memory(kernel), monkeypatch)
@@ -76,16 +76,14 @@ def test_it_goes_on_at_once_with_half_the_batch(
     assert initial_accumulation_steps() == 1
 
 
-def test_when_half_the_batch_is_too_much_it_is_out_of_memory(
-    job: Job, kernel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_job_killed_for_memory_twice_fails(job: Job, kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         after = deliver(job, killed_for_memory(kernel), monkeypatch)
     assert (after.state, after.error_code, after.error_message) == ("failed", "out_of_memory", OUT_OF_MEMORY)
     assert [one.state for one in jobs_in_order(job.version)] == ["failed", "cancelled"]
 
 
-def test_with_no_attempt_left_it_is_out_of_memory(
+def test_job_killed_for_memory_at_its_last_attempt_fails(
     job: Job, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Job.unscoped.filter(pk=job.pk).update(max_attempts=1)
@@ -93,7 +91,7 @@ def test_with_no_attempt_left_it_is_out_of_memory(
     assert (after.state, after.error_code) == ("failed", "out_of_memory")
 
 
-def test_one_that_somebody_killed_is_left_to_its_lease_and_goes_on_as_it_was(
+def test_killed_job_is_requeued_by_its_lease_with_the_same_batch(
     job: Job, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert deliver(job, killed, monkeypatch).state == "running"
@@ -102,7 +100,7 @@ def test_one_that_somebody_killed_is_left_to_its_lease_and_goes_on_as_it_was(
     assert (again.state, again.metrics) == ("succeeded", {"parts": 1})
 
 
-def test_one_that_was_to_be_cancelled_is_cancelled(
+def test_canceled_job_killed_for_memory_is_canceled(
     world: World, job: Job, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(*_: object) -> JobOutcome:

@@ -21,7 +21,7 @@ def like(world: World, tmp_path: Path) -> Version:
     return world.ready_hplm(root, model, tmp_path, name="mood")
 
 
-def test_they_may_all_be_a_tenants_own_and_go_on_from_what_is_there(like: Version) -> None:
+def test_populate_adds_models_to_one_tenant_after_existing_ones(like: Version) -> None:
     own = Job.unscoped.filter(version=like).count()
     for _ in range(2):
         call_command("populate", "acme/mood", tenant="acme", models=3, jobs=4, usage=6)

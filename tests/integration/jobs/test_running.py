@@ -1,12 +1,12 @@
-"""Running a job: what it leaves when it ends well, badly, twice or not at all."""
+"""Running a job: what it leaves when it ends well, badly, twice or not at all; what an update starts from."""
 
 import hashlib
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub.constants
-import numpy as np
 import pytest
 from django.db import connection
 
@@ -14,15 +14,13 @@ from tenants.base.errors import ErrorCode
 from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.jobs.world import World, at_stage, make_endless, store
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree.tree_factory import jobs_in_order
+from tests.integration.versiontree.tree_factory import hplm_of, jobs_in_order
 from tests.processes import wait_until
 from tests.unit.tenants.files import jsonl
 from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import Artifact, Version, VersionArtifact
+from versiontree.tree.services.hplms import hplm_update
 from versiontree.tree.services.roots import root_register
-from workers.jobs import evaluate
-from workers.jobs.outcome import JobOutcome
 from workers.runner import run_job
 
 
@@ -55,28 +53,6 @@ def test_a_job_that_ends_well_leaves_its_artifact_and_queues_the_next(fine_tune:
     assert leftovers() == []
 
 
-def test_the_history_names_the_stages_in_order(fine_tune: Job) -> None:
-    run_job(fine_tune.pk)
-    told = list(JobEvent.unscoped.filter(job=fine_tune).order_by("pk").values_list("kind", "message"))
-    kinds = [kind for kind, _ in told]
-    assert kinds[:2] == ["queued", "running"]
-    assert kinds[-1] == "succeeded"
-    stages = [message for kind, message in told if kind == "stage"]
-    assert stages == [*["look up", "compute in full"] * 3, "fine-tune", "store artifacts"]
-    metrics = JobEvent.unscoped.filter(job=fine_tune, kind="metrics")
-    assert "loss" in metrics[0].data
-
-
-def test_the_last_job_makes_the_version_ready(fine_tune: Job) -> None:
-    version = fine_tune.version
-    for job in jobs_in_order(version):
-        run_job(job.pk)
-    version.refresh_from_db()
-    assert version.state == "ready"
-    assert version.digest == VersionArtifact.unscoped.get(version=version, role="hplm").artifact.digest
-    assert version.metrics["evaluate"]["rows"] > 0
-
-
 def test_the_trivial_answers_are_learnt_on_the_training_split(world: World, tmp_path: Path) -> None:
     rows = {"train": ["good"] * 9 + ["bad"] * 3, "dev": ["good", "bad"], "test": ["bad"] * 3 + ["good"]}
     files = {}
@@ -94,18 +70,6 @@ def test_the_trivial_answers_are_learnt_on_the_training_split(world: World, tmp_
     assert (found["majority_label"], found["majority_baseline"]) == ("good", 0.25)
 
 
-def test_figures_that_are_no_json_are_stored_as_what_they_mean(
-    fine_tune: Job, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_job(fine_tune.pk)
-    figures = {"value": float("nan"), "rows": np.int64(3)}
-    monkeypatch.setattr(evaluate, "run", lambda *_: JobOutcome(figures))
-    job = jobs_in_order(fine_tune.version)[1]
-    run_job(job.pk)
-    job.refresh_from_db()
-    assert (job.state, job.metrics) == ("succeeded", {"value": None, "rows": 3})
-
-
 def test_a_second_delivery_of_a_job_does_nothing(fine_tune: Job) -> None:
     run_job(fine_tune.pk)
     events = JobEvent.unscoped.filter(job=fine_tune).count()
@@ -113,31 +77,6 @@ def test_a_second_delivery_of_a_job_does_nothing(fine_tune: Job) -> None:
     fine_tune.refresh_from_db()
     assert (fine_tune.state, fine_tune.attempt) == ("succeeded", 1)
     assert JobEvent.unscoped.filter(job=fine_tune).count() == events
-
-
-def test_of_two_deliveries_at_once_one_runs(fine_tune: Job) -> None:
-    threads = [threading.Thread(target=deliver, args=[fine_tune]) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    fine_tune.refresh_from_db()
-    assert (fine_tune.state, fine_tune.attempt) == ("succeeded", 1)
-    assert JobEvent.unscoped.filter(job=fine_tune, kind="running").count() == 1
-
-
-def test_a_delivery_after_a_cancel_does_nothing(world: World, fine_tune: Job) -> None:
-    job_cancel(job=fine_tune, actor=world.owner)
-    run_job(fine_tune.pk)
-    fine_tune.refresh_from_db()
-    assert (fine_tune.state, fine_tune.attempt) == ("cancelled", 0)
-
-
-def test_a_delivery_for_a_job_that_is_gone_does_nothing(world: World, fine_tune: Job) -> None:
-    for job in reversed(jobs_in_order(fine_tune.version)):
-        job.delete()
-    run_job(fine_tune.pk)
-    assert not Job.unscoped.filter(pk=fine_tune.pk).exists()
 
 
 def test_a_bad_dataset_fails_with_its_code_and_leaves_no_artifact(fine_tune: Job, upload_root: Path) -> None:
@@ -220,7 +159,7 @@ def test_a_crash_tells_the_tenant_little_and_the_administrator_where(fine_tune: 
     assert "fine_tune.py" in fine_tune.traceback
 
 
-def test_what_a_killed_attempt_left_is_removed_by_the_next(fine_tune: Job) -> None:
+def test_workspace_of_a_killed_attempt_is_removed_by_the_next(fine_tune: Job) -> None:
     abandoned = store().root / ".incoming" / f"job-{fine_tune.pk}-0badcafe"
     abandoned.mkdir(parents=True)
     (abandoned / "half").write_text("written")
@@ -241,3 +180,33 @@ def test_a_job_that_was_taken_away_stops_and_writes_nothing(fine_tune: Job) -> N
     assert (fine_tune.stage, fine_tune.progress) == ("the other's", 0.5)
     assert JobEvent.unscoped.filter(job=fine_tune).latest("pk").kind in {"stage", "metrics"}
     assert leftovers() == []
+
+
+def run_jobs(version: Version) -> Version:
+    """Train it and measure it."""
+    for job in jobs_in_order(version):
+        run_job(job.pk)
+    version.refresh_from_db()
+    assert version.state == "ready"
+    return version
+
+
+def updated(world: World, first: Version, **settings: Any) -> Version:
+    return run_jobs(
+        hplm_update(hplm=hplm_of(first), dataset=world.classes, actor=world.owner, settings=settings)
+    )
+
+
+def test_an_update_without_settings_trains_on_from_a_pet_of_its_own_shape(
+    world: World, tmp_path: Path
+) -> None:
+    first = run_jobs(world.create_hplm(world.ready_root(tmp_path / "root")))
+    second = updated(world, first)
+    assert second.metrics["fine_tune"]["warm_start"] == {"pet": True, "head": True}
+    assert "warnings" not in second.config
+    third = updated(world, first, lora=4)
+    assert third.metrics["fine_tune"]["warm_start"] == {"pet": False, "head": False}
+    assert "not from version 2" in third.config["warnings"][0]
+    fourth = updated(world, first, pooling="cls")
+    assert fourth.metrics["fine_tune"]["warm_start"] == {"pet": True, "head": False}
+    assert "The head is trained from scratch" in fourth.config["warnings"][0]

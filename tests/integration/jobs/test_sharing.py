@@ -15,7 +15,6 @@ from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.workers.training.world import NullReporter, contents
 from versiontree.artifact_store import staging_folder
 from versiontree.jobs.models import Job, JobShard, ShardState
-from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import VersionArtifact
 from workers.jobs.inputs import corpus_file
 from workers.training.plots import PlotSettings, build_plot
@@ -126,9 +125,7 @@ def made(job: Job) -> dict[str, bytes]:
     return contents(store().path("plot", link.artifact.digest))
 
 
-def test_a_helper_that_is_killed_costs_its_one_shard(
-    build: Job, start_node: StartNode, tmp_path: Path
-) -> None:
+def test_killed_helper_loses_only_its_shard(build: Job, start_node: StartNode, tmp_path: Path) -> None:
     first, second = start_node("first"), start_node("second")
     wait_until(lambda: JobShard.objects.filter(job=build, state=ShardState.DONE).exists(), first)
     coordinator = Job.unscoped.get(pk=build.pk).worker.split(":")[1]
@@ -149,9 +146,7 @@ def test_a_helper_that_is_killed_costs_its_one_shard(
     assert not staging_folder(store().root, build.pk).exists()
 
 
-def test_when_the_worker_that_runs_the_job_is_killed_what_is_sound_stays_done(
-    build: Job, start_node: StartNode, tmp_path: Path
-) -> None:
+def test_killed_coordinator_keeps_sound_shards(build: Job, start_node: StartNode, tmp_path: Path) -> None:
     first = start_node("first")
     wait_until(lambda: JobShard.objects.filter(job=build, stage="vectors", state="done").exists(), first)
     kill(first)
@@ -166,21 +161,3 @@ def test_when_the_worker_that_runs_the_job_is_killed_what_is_sound_stays_done(
     assert done - after == {(spoilt.pk, spoilt.worker)}
     assert Job.unscoped.get(pk=build.pk).attempt == 2
     assert made(build) == alone(build, tmp_path)
-
-
-def test_helpers_stop_when_the_job_is_cancelled(build: Job, start_node: StartNode) -> None:
-    first, second = start_node("first"), start_node("second")
-    wait_until(lambda: JobShard.objects.filter(job=build, state=ShardState.DONE).exists(), first)
-    coordinator = Job.unscoped.get(pk=build.pk).worker.split(":")[1]
-    runs, helps = (first, second) if coordinator in pids(first) else (second, first)
-    freeze_over_a_shard(build, runs)
-    freeze_over_a_shard(build, helps)
-    job_cancel(job=build, actor=None)
-    thaw(runs)
-    wait_until(lambda: state_of(build) == "cancelled", runs)
-    wait_until(lambda: not staging_folder(store().root, build.pk).exists(), runs)
-    # As if the helper had written to it at the moment of its removal.
-    staging_folder(store().root, build.pk).mkdir(parents=True)
-    thaw(helps)
-    wait_until(lambda: not held_by(build, runs) and not held_by(build, helps))
-    wait_until(lambda: not staging_folder(store().root, build.pk).exists(), helps)

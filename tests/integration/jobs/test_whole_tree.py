@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,6 @@ from tests.integration.jobs.world import World, store, wait_for_jobs
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import CeleryWorker, InferenceWorker, wait_until
 from tests.reference_hplm import predict_reference
-from tests.unit.families import published
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Version
 from versiontree.tree.resolution import resolve_model
@@ -103,25 +101,6 @@ def test_a_checkpoint_becomes_a_root_a_domain_an_hplm_and_an_answer(
     wait_until(lambda: published_digests().get("acme/mood:1") == hplm.digest, worker)
 
     assert_answers_as_alone(hplm, world, inference_worker)
-    assert_pages_show_what_the_jobs_reported(world)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
-def test_a_checkpoint_of_another_family_does_the_same(
-    family: str,
-    world: World,
-    start_worker: StartWorker,
-    inference_worker: InferenceWorker,
-    settings: Settings,
-    tmp_path: Path,
-) -> None:
-    settings.HMI_CORPUS_MIN_WORDS = 0
-    checkpoint = tmp_path / family
-    published(checkpoint, family)
-    worker = start_worker()
-    root = build(replace(world, checkpoint=checkpoint).register_root(), worker)
-    assert_answers_as_alone(build(world.create_hplm(root), worker), world, inference_worker)
     assert_pages_show_what_the_jobs_reported(world)
 
 

@@ -1,6 +1,9 @@
-"""Real Celery workers: killed, stopped, without a message, and asked to give up a job."""
+"""Real Celery workers: killed, stopped, without a message, asked to give up a job; and their log."""
 
+import json
+import uuid
 from datetime import timedelta
+from itertools import dropwhile
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,7 @@ from tests.integration.jobs.world import (
     wait_for_jobs,
 )
 from tests.integration.versiontree.tree_factory import jobs_in_order
-from tests.processes import wait_until
+from tests.processes import CeleryWorker, wait_until
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.services.control import job_cancel
 from versiontree.jobs.services.lease_recovery import leases_recover
@@ -107,3 +110,21 @@ def test_messages_that_come_twice_run_a_job_once_and_in_a_process_of_its_own(
     wait_until(lambda: len(worker.descendants()) == 1, worker)
     assert worker.output().count("Loaded the training libraries") == 1, "the second job finds it loaded"
     assert "libtorch" not in Path(f"/proc/{worker.process.pid}/maps").read_text()
+
+
+def test_a_worker_logs_as_the_site_does(world: World, service_env: dict[str, str], tmp_path: Path) -> None:
+    """Celery's own lines, and those of a job's process."""
+    worker = CeleryWorker({**service_env, "HMI_LOG_FORMAT": "json"}, tmp_path)
+    try:
+        gone = uuid.uuid4()
+        run_job.apply_async((str(gone),), queue="training")
+        wait_until(lambda: f"{gone} is not queued" in worker.output(), worker)
+        wait_until(lambda: "succeeded in" in worker.output(), worker)
+        # Python itself warns a root user before there is a log.
+        written = dropwhile(lambda line: not line.startswith("{"), worker.output().splitlines())
+        lines = [json.loads(line) for line in written]
+    finally:
+        worker.end()
+    said = {line["logger"]: line for line in lines}
+    assert {"celery.worker.strategy", "celery.app.trace", "workers.runner"} <= set(said)
+    assert said["workers.runner"]["level"] == "info"

@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 from tenants.accounts.models import User
 from tenants.base.scope import tenant_scope
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.callers import signed_in
+from tests.integration.versiontree.callers import signed_in, with_key
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Version
@@ -55,19 +55,31 @@ def domain(root: Version) -> Version:
 
 
 @pytest.fixture
-def model(root: Version, acme: TenantFixture) -> Version:
+def model(domain: Version, acme: TenantFixture) -> Version:
+    """A ready model, `spam`, below the domain."""
+    return tree_factory.ready_hplm(domain, "spam", acme)
+
+
+@pytest.fixture
+def building(root: Version, acme: TenantFixture) -> Version:
     """A model whose two jobs, `tuning` and `evaluating`, are still to be done."""
     return tree_factory.new_hplm(root, "spam", acme)
 
 
 @pytest.fixture
-def tuning(model: Version) -> Job:
-    return tree_factory.jobs_in_order(model)[0]
+def tuning(building: Version) -> Job:
+    return tree_factory.jobs_in_order(building)[0]
 
 
 @pytest.fixture
-def evaluating(model: Version) -> Job:
-    return tree_factory.jobs_in_order(model)[1]
+def evaluating(building: Version) -> Job:
+    return tree_factory.jobs_in_order(building)[1]
+
+
+@pytest.fixture
+def key(acme: TenantFixture) -> APIClient:
+    """A client with a key of acme's for everything that is managed."""
+    return with_key(acme, "manage")
 
 
 @pytest.fixture

@@ -1,22 +1,22 @@
-"""The admin: forms and actions do what the services do."""
+"""The admin: forms, lists and buttons call the services and show their errors."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.contrib import admin
 from django.test import Client
 from django.urls import reverse
-from rest_framework_api_key.models import APIKey
 
 from inference.api.admission import close_gateway
 from tenants.accounts.models import User
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import NO_INLINES, act, plain
 from tests.integration.versiontree.tree_factory import TenantFixture
-from versiontree.jobs.models import Job
-from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
+from versiontree.jobs.models import Job, JobState
+from versiontree.jobs.services.control import job_cancel
+from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, Version
+from versiontree.tree.services.domains import domain_update
+from versiontree.tree.services.hplms import hplm_update
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
@@ -44,26 +44,6 @@ def test_adding_a_root_registers_it(staff: Client, tmp_path: Path) -> None:
     root = Root.objects.get(name="bert")
     kinds = [job.kind for job in tree_factory.jobs_in_order(Version.unscoped.get(root=root))]
     assert kinds == ["convert", "build_plot"]
-
-
-def test_a_bad_root_is_refused_at_the_form_and_leaves_nothing(staff: Client, tmp_path: Path) -> None:
-    text = tree_factory.corpus(None, "prose")
-    folder = tmp_path / "pickled"
-    folder.mkdir()
-    (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem")
-    form = {
-        "name": "bert",
-        "kind": "encoder",
-        "source": str(folder),
-        "corpus": text.pk,
-        "lower_layers": "",
-        "alpha": "50",
-    }
-    answer = staff.post(reverse("admin:tree_root_add"), form)
-    assert answer.status_code == 200
-    assert "pytorch_model.bin" in answer.content.decode()
-    assert not Root.objects.exists()
-    assert not Job.unscoped.exists()
 
 
 def test_adding_and_saving_a_domain_make_versions_of_the_platforms(staff: Client, root: Version) -> None:
@@ -115,7 +95,7 @@ def test_saving_an_hplm_teaches_it_from_new_data(staff: Client, root: Version, a
     assert Alias.unscoped.get().version.number == 3
 
 
-def test_what_refuses_an_hplm_stands_at_its_field(
+def test_refused_new_model_shows_the_error_at_its_field(
     staff: Client, root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
     tree_factory.new_hplm(root, "ham", acme)
@@ -135,7 +115,9 @@ def test_what_refuses_an_hplm_stands_at_its_field(
     assert Hplm.unscoped.count() == 1
 
 
-def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, acme: TenantFixture) -> None:
+def test_refused_update_of_a_model_shows_the_error_in_the_form(
+    staff: Client, root: Version, acme: TenantFixture
+) -> None:
     version = tree_factory.new_hplm(root, "spam", acme)
     tags = tree_factory.dataset(acme.tenant, "tags", task="tagging")
     change = reverse("admin:tree_hplm_change", args=[version.hplm_id])
@@ -160,52 +142,53 @@ def test_a_dataset_is_found_by_typing(staff: Client, acme: TenantFixture, globex
     assert [row["text"] for row in found] == ["globex/globex-labels"]
 
 
-def test_an_hplm_leads_to_its_versions_and_these_to_their_jobs(
-    staff: Client, root: Version, acme: TenantFixture
-) -> None:
-    version = tree_factory.ready_hplm(root, "spam", acme)
-    pages = {
-        model: reverse(f"admin:{'jobs' if model == 'job' else 'tree'}_{model}_change", args=[pk])
-        for model, pk in {
-            "root": root.root_id,
-            "hplm": version.hplm_id,
-            "version": version.pk,
-            "job": tree_factory.jobs_in_order(version)[0].pk,
-            "artifact": version.artifact_links.get().artifact_id,
-            "alias": Alias.unscoped.get().pk,
-        }.items()
-    }
-    leads = [
-        ("hplm", "version"),
-        ("hplm", "alias"),
-        ("version", "hplm"),
-        ("version", "job"),
-        ("version", "artifact"),
-        ("job", "version"),
-        ("artifact", "version"),
-    ]
-    for page, other in leads:
-        assert pages[other] in staff.get(pages[page]).content.decode(), (page, other)
-    assert pages["version"] not in staff.get(pages["root"]).content.decode()
+def test_jobs_are_cancelled_and_retried_by_actions(staff: Client, root: Version, acme: TenantFixture) -> None:
+    job = tree_factory.jobs_in_order(tree_factory.new_hplm(root, "spam", acme))[0]
+    assert "1 canceled" in act(staff, "job", "cancel", job)
+    job.refresh_from_db()
+    assert job.state == JobState.CANCELLED
+    assert "cannot be canceled" in act(staff, "job", "cancel", job)
+    assert "1 retried" in act(staff, "job", "retry", job)
+    job.refresh_from_db()
+    assert job.state == JobState.QUEUED
+    both = [job, tree_factory.jobs_in_order(tree_factory.new_hplm(root, "ham", acme))[0]]
+    assert '<code dir="auto">cancel 2 jobs</code>' in act(staff, "job", "cancel", *both)
+    assert {one.state for one in Job.unscoped.filter(pk__in=[one.pk for one in both])} == {JobState.QUEUED}
+    assert "2 canceled" in act(staff, "job", "cancel", *both, typed_name="cancel 2 jobs")
 
 
-def test_a_button_that_starts_jobs_says_so(staff: Client, domain: Version, acme: TenantFixture) -> None:
-    hplm = tree_factory.hplm_of(tree_factory.ready_hplm(domain, "spam", acme))
-    pages = {
-        reverse("admin:tree_root_add"): "Register and convert",
-        reverse("admin:tree_domain_add"): "Create and train",
-        reverse("admin:tree_hplm_add"): "Create and train",
-        reverse("admin:tree_root_change", args=[domain.root_id]): "Save",
-        reverse("admin:tree_domain_change", args=[domain.domain_id]): "Train the next version",
-        reverse("admin:tree_hplm_change", args=[hplm.pk]): "Train the next version",
-    }
-    for page, told in pages.items():
-        row = staff.get(page).content.decode().partition('id="submit-row"')[2]
-        button = re.search(r'name="_save".*?>(.*?)</button>', row, re.DOTALL)
-        assert button is not None, page
-        assert button[1].strip() == told, page
+def test_a_failed_version_is_retried_by_an_action(staff: Client, root: Version, acme: TenantFixture) -> None:
+    version = tree_factory.new_hplm(root, "spam", acme)
+    job_cancel(job=tree_factory.jobs_in_order(version)[0], actor=None)
+    assert "1 retried" in act(staff, "version", "retry", version)
 
 
-def test_the_keys_of_the_library_are_not_shown(staff: Client) -> None:
-    assert not admin.site.is_registered(APIKey)
-    assert "rest_framework_api_key" not in staff.get(reverse("admin:index")).content.decode()
+def test_the_tables_of_a_domain_are_compacted_by_an_action(staff: Client, domain: Version) -> None:
+    owner = tree_factory.domain_of(domain)
+    assert "no such chain of tables" in act(staff, "domain", "compact", owner)
+    tree_factory.do_jobs(domain_update(domain=owner, corpus=tree_factory.corpus(None, "more"), actor=None))
+    assert "1 compacting" in act(staff, "domain", "compact", owner)
+    compacted = Version.unscoped.get(domain=owner, number=3)
+    assert compacted.created_by == User.objects.get(username="boss")
+    assert [job.kind for job in tree_factory.jobs_in_order(compacted)] == ["compact"]
+    assert "Version 3 of biomedicine is being built." in act(staff, "domain", "compact", owner)
+
+
+def test_saving_an_alias_moves_it(staff: Client, root: Version, acme: TenantFixture) -> None:
+    first = tree_factory.ready_hplm(root, "spam", acme)
+    tree_factory.do_jobs(hplm_update(hplm=tree_factory.hplm_of(first), dataset=acme.dataset, actor=None))
+    alias = Alias.unscoped.get()
+    change = reverse("admin:tree_alias_change", args=[alias.pk])
+    refused = staff.post(change, {"version": first.pk, "reason": " "})
+    assert refused.context["adminform"].form.errors == {"reason": ["This field is required."]}
+    assert staff.post(change, {"version": first.pk, "reason": "rollback"}).status_code == 302
+    alias.refresh_from_db()
+    assert alias.version == first
+    assert AliasMove.unscoped.latest("moved_at").reason == "rollback"
+
+
+def test_artifacts_are_verified_by_an_action(staff: Client, root: Version, artifact_root: Path) -> None:
+    row = root.artifact_links.get(role="plot").artifact
+    assert "1 verified" in act(staff, "artifact", "verify", row)
+    (artifact_root / "plot" / row.digest[:2] / row.digest / "plot.json").unlink()
+    assert "changed on disk" in act(staff, "artifact", "verify", row)

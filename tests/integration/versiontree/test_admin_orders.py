@@ -18,7 +18,6 @@ from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.selectors import queue_positions
 from versiontree.jobs.services.control import job_prioritise, message_is_stale
 from versiontree.jobs.services.lifecycle import job_claim, job_heartbeat
-from versiontree.tree.admin import dependents
 from versiontree.tree.models import Domain, Hplm, Version
 from versiontree.tree.selectors.browsing import branch_summaries
 from versiontree.tree.selectors.versions import domains_visible_to, parents_ready_for, tree_for
@@ -27,7 +26,7 @@ from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.serving_manifest import manifest_content
 
-DOMAIN, HPLM = "admin:tree_domain", "admin:tree_hplm"
+DOMAIN = "admin:tree_domain"
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
@@ -74,7 +73,7 @@ def test_nothing_is_deleted_before_its_name_is_typed_and_a_wrong_one_keeps_the_s
     assert not living.exists()
 
 
-def test_of_all_pages_of_a_list_the_name_says_how_many(
+def test_action_on_all_pages_asks_for_the_number_of_rows(
     staff: Client, root: Version, acme: TenantFixture
 ) -> None:
     first, *_ = [tree_factory.hplm_of(tree_factory.ready_hplm(root, f"spam-{n}", acme)) for n in range(3)]
@@ -86,24 +85,11 @@ def test_of_all_pages_of_a_list_the_name_says_how_many(
     assert not Hplm.unscoped.filter(deleted_at=None).exists()
 
 
-def test_what_is_done_on_the_page_of_a_row_leads_back_there(
-    staff: Client, root: Version, acme: TenantFixture
-) -> None:
-    hplm = tree_factory.hplm_of(tree_factory.ready_hplm(root, "spam", acme))
-    page = reverse("admin:tree_hplm_change", args=[hplm.pk])
-    assert 'value="pin"' in staff.get(page).content.decode()
-    sent = {"action": "pin", "_selected_action": hplm.pk, "return_to": hplm.pk}
-    assert staff.post(reverse("admin:tree_hplm_changelist"), sent).headers["Location"] == page
-    now = staff.get(page).content.decode()
-    assert ('value="pin"' in now, 'value="unpin"' in now) == (False, True)
-
-
 def test_a_domain_is_retired_with_the_list_of_who_stands_on_it(
     staff: Client,
     domain: Version,
     acme: TenantFixture,
     globex: TenantFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for home, names in ((acme, ("ham", "spam")), (globex, ("eggs",))):
         for name in names:
@@ -114,15 +100,6 @@ def test_a_domain_is_retired_with_the_list_of_who_stands_on_it(
     asked = act(staff, "domain", "retire", owner)
     for line in ("acme/ham", "acme/spam", "globex/eggs", reverse(f"{DOMAIN}_change", args=[further.pk])):
         assert line in asked
-    monkeypatch.setattr(dependents, "MAX_NAMED", 1)
-    told = plain(staff.get(reverse(f"{DOMAIN}_change", args=[owner.pk])))
-    assert "all 3 models, of 2 tenants" in told
-    assert "globex/eggs" not in told
-    leads = staff.get(reverse(f"{DOMAIN}_change", args=[owner.pk])).content.decode()
-    for model, expected in ((HPLM, {"ham", "spam", "eggs"}), (DOMAIN, {"cardiology"})):
-        address = f"{reverse(f'{model}_changelist')}?on=domain-{owner.pk}"
-        assert {row.name for row in staff.get(address).context["cl"].result_list} == expected
-        assert (f'href="{address}"' in leads) is (len(expected) > dependents.MAX_NAMED)
     assert Version.unscoped.get(pk=domain.pk).state == "ready"
     assert "1 retired" in act(staff, "domain", "retire", owner, typed_name=str(owner))
     assert Version.unscoped.get(pk=domain.pk).state == "retired"
@@ -173,7 +150,7 @@ def test_a_domain_that_is_kept_back_is_seen_by_nobody_until_it_is_published(
     assert "domain.publish" in verbs()
 
 
-def test_what_the_aliases_of_a_pinned_hplm_mean_is_to_stay_in_memory(
+def test_versions_behind_the_aliases_of_a_pinned_model_are_pinned(
     staff: Client, root: Version, acme: TenantFixture
 ) -> None:
     first = tree_factory.ready_hplm(root, "spam", acme)

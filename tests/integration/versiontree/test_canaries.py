@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.callers import V1, error, signed_in, with_key
+from tests.integration.versiontree.callers import V1, error
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Alias, AliasMove, Hplm, Version
@@ -64,11 +64,6 @@ def start(model: Hplm, second: Version) -> Callable[..., Alias]:
         return canary_start(**given | other)
 
     return start
-
-
-@pytest.fixture
-def key(acme: TenantFixture) -> APIClient:
-    return with_key(acme, "manage")
 
 
 def events(verb: str) -> list[dict[str, Any]]:
@@ -143,7 +138,7 @@ def test_a_move_of_the_alias_ends_its_canary(
     assert events("alias.move")[-1]["ended_canary"] == 2
 
 
-def test_what_cannot_be_a_canary_is_refused(
+def test_invalid_canary_is_refused(
     acme: TenantFixture, model: Hplm, first: Version, domain: Version, start: Callable[..., Alias]
 ) -> None:
     for percent in (0, 100, -5):
@@ -198,29 +193,10 @@ def test_a_canary_over_http(model: Hplm, second: Version, key: APIClient) -> Non
     shown = key.get(f"{V1}/models/spam").json()["aliases"][0]["canary"]
     assert (shown["version"], shown["percent"]) == (2, 5)
     assert key.get(AT).json()["canary"] == shown
-    for body in (
-        {"version": 2},
-        {"percent": 5},
-        {"version": 2, "percent": 100},
-        {"version": 2, "percent": 0.5},
-    ):
-        assert key.put(f"{AT}/canary", body).status_code == 422, body
-    assert error(key.put(f"{AT}/canary", {"version": 1, "percent": 5})) == (422, "invalid_field", "version")
+    assert key.put(f"{AT}/canary", {"version": 2, "percent": 0.5}).status_code == 422
     assert error(key.put(f"{AT}/canary", {"version": 9, "percent": 5})) == (404, "not_found", "version")
     assert key.delete(f"{AT}/canary").status_code == 204
     assert error(key.delete(f"{AT}/canary")) == (409, "conflict", "alias")
     key.put(f"{AT}/canary", {"version": 2, "percent": 5})
     promoted = key.post(f"{AT}/canary/promote").json()
     assert (promoted["version"], promoted["canary"]) == (2, None)
-    assert error(key.post(f"{AT}/canary/promote")) == (409, "conflict", "alias")
-
-
-def test_only_those_who_may_write_change_a_canary(
-    model: Hplm, second: Version, acme: TenantFixture, globex: TenantFixture
-) -> None:
-    at, body = "/api/v1/tenants/acme/models/spam/aliases/default/canary", {"version": 2, "percent": 5}
-    for person, status in ((acme.viewer, 403), (globex.owner, 404)):
-        client = signed_in(person)
-        answers = (client.put(at, body), client.delete(at), client.post(f"{at}/promote"))
-        assert {answer.status_code for answer in answers} == {status}
-    assert signed_in(acme.developer).put(at, body).status_code == 200

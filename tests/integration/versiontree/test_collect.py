@@ -15,15 +15,14 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.tree_factory import TenantFixture, do_job, do_jobs, jobs_in_order
+from tests.integration.versiontree.tree_factory import TenantFixture, do_jobs, jobs_in_order
 from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, staging_folder
-from versiontree.jobs.services.control import job_cancel, job_retry
 from versiontree.jobs.services.lifecycle import job_succeed
 from versiontree.tree.models import Artifact, Hplm, Version, VersionArtifact
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.services import garbage_collection as collect_module
 from versiontree.tree.services.compaction import domain_compact
-from versiontree.tree.services.domains import domain_create, domain_update
+from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.garbage_collection import artifacts_collect
 from versiontree.tree.services.hplms import hplm_delete
 from versiontree.tree.services.versions import version_transition
@@ -50,12 +49,6 @@ def collect(*, dry_run: bool = False) -> list[str]:
     return artifacts_collect(grace_s=0, dry_run=dry_run).artifacts
 
 
-def test_nothing_of_a_living_tree_is_collected(domain: Version, model: Version) -> None:
-    do_jobs(model)
-    tree_factory.new_hplm(domain, "building", tree_factory.create_tenant("third"))
-    assert collect() == []
-
-
 def test_a_deleted_hplm_gives_its_artifact_back_and_only_that(root: Version, acme: TenantFixture) -> None:
     version = tree_factory.ready_hplm(root, "spam", acme)
     hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
@@ -68,14 +61,6 @@ def test_a_deleted_hplm_gives_its_artifact_back_and_only_that(root: Version, acm
     assert kept_roles(root) == {"root", "lower", "plot"}
     version.refresh_from_db()
     assert (version.state, version.digest) == ("retired", digest)
-
-
-def test_what_is_young_stays(root: Version, acme: TenantFixture) -> None:
-    version = tree_factory.ready_hplm(root, "spam", acme)
-    hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
-    assert artifacts_collect(grace_s=60).artifacts == []
-    Artifact.objects.filter(digest=version.digest)  # its row is young as well
-    assert store().path("hplm", version.digest).is_dir()
 
 
 @pytest.fixture
@@ -98,7 +83,7 @@ def test_an_hplm_s_files_stay_for_a_while_after_it_was_deleted_however_old_they_
         assert artifacts_collect(grace_s=3600).artifacts == collected
 
 
-def test_what_a_deleted_hplm_stands_on_stays_as_long_as_it(
+def test_parents_of_a_deleted_model_are_kept_for_its_grace_time(
     domain: Version, acme: TenantFixture, years_later: datetime
 ) -> None:
     version = tree_factory.ready_hplm(domain, "spam", acme)
@@ -110,7 +95,7 @@ def test_what_a_deleted_hplm_stands_on_stays_as_long_as_it(
 
 
 @pytest.mark.parametrize("many", [1, 12])
-def test_however_many_are_removed_it_takes_as_many_queries_and_one_lock(
+def test_collecting_takes_one_lock_and_as_many_queries_for_any_number(
     root: Version, acme: TenantFixture, django_assert_num_queries: DjangoAssertNumQueries, many: int
 ) -> None:
     gone = []
@@ -124,7 +109,7 @@ def test_however_many_are_removed_it_takes_as_many_queries_and_one_lock(
     assert sum("pg_advisory" in query["sql"] for query in made.captured_queries) == 1
 
 
-def test_more_than_one_lock_s_worth_is_removed_in_batches(
+def test_many_artifacts_are_removed_in_batches(
     root: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collect_module, "BATCH_SIZE", 2)
@@ -133,15 +118,7 @@ def test_more_than_one_lock_s_worth_is_removed_in_batches(
     assert not any(store().path("plot", one.digest).exists() for one in lone)
 
 
-def test_nothing_is_locked_where_nothing_is_to_be_removed(
-    root: Version, django_assert_max_num_queries: DjangoAssertNumQueries
-) -> None:
-    with django_assert_max_num_queries(10) as made:
-        assert collect() == []
-    assert not any("pg_advisory" in query["sql"] for query in made.captured_queries)
-
-
-def test_when_removing_fails_everything_is_where_it_was(
+def test_failed_removal_leaves_all_artifacts_in_place(
     root: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     versions = [tree_factory.ready_hplm(root, name, acme) for name in ("spam", "mood")]
@@ -158,10 +135,10 @@ def test_when_removing_fails_everything_is_where_it_was(
     assert len(collect()) == 2
 
 
-def test_what_is_needed_or_made_again_by_the_time_of_the_lock_stays(
-    root: Version, model: Version, monkeypatch: pytest.MonkeyPatch
+def test_artifact_attached_or_made_again_before_the_lock_is_kept(
+    root: Version, building: Version, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tuning = jobs_in_order(model)[0]
+    tuning = jobs_in_order(building)[0]
     worker = tree_factory.claim(tuning)
     attached, again = tree_factory.stored("hplm"), tree_factory.stored("plot")
     old = time.time() - 7200
@@ -178,18 +155,8 @@ def test_what_is_needed_or_made_again_by_the_time_of_the_lock_stays(
 
     monkeypatch.setattr(collect_module, "advisory_xact_lock", lock)
     assert artifacts_collect(grace_s=3600).artifacts == []
-    assert kept_roles(model) == {"hplm"}
+    assert kept_roles(building) == {"hplm"}
     store().verify("plot", again.digest)
-
-
-def test_folders_that_go_while_they_are_looked_at_are_no_error(
-    model: Version, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    absent, job = store().root / "plot" / "ab" / ("ab" * 32), uuid4()
-    monkeypatch.setattr(collect_module, "_folders", lambda _: iter([("plot", absent)]))
-    monkeypatch.setattr(collect_module, "staged_jobs", lambda root: iter([(job, staging_folder(root, job))]))
-    found = artifacts_collect(grace_s=3600)
-    assert (found.size, found.staging) == (0, [str(job)])
 
 
 def test_a_retired_domain_stays_as_long_as_something_stands_on_it(
@@ -201,17 +168,6 @@ def test_a_retired_domain_stays_as_long_as_something_stands_on_it(
     hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     assert len(collect()) == 3
     assert kept_roles(domain) == set()
-
-
-def test_a_failed_version_keeps_what_its_retry_needs(root: Version) -> None:
-    text = tree_factory.corpus(None, "text")
-    version = domain_create(tenant=None, parent=root, name="half", corpus=text, actor=None)
-    do_job(jobs_in_order(version)[0])
-    job_cancel(job=jobs_in_order(version)[1], actor=None)
-    assert collect() == []
-    job_retry(job=jobs_in_order(version)[1], actor=None)
-    do_jobs(version)
-    assert kept_roles(version) == {"lower", "plot"}
 
 
 def test_tables_are_kept_until_they_are_compacted_and_then_only_for_those_who_read_them(
@@ -229,7 +185,7 @@ def test_tables_are_kept_until_they_are_compacted_and_then_only_for_those_who_re
     assert kept_roles(tip) == {"lower"}
 
 
-def test_files_that_nobody_speaks_of_are_removed_when_they_are_old(root: Version) -> None:
+def test_unreferenced_files_are_removed_after_the_grace_time(root: Version) -> None:
     lone = tree_factory.stored("plot")
     folder = store().path("plot", lone.digest)
     assert artifacts_collect(grace_s=3600).artifacts == []
@@ -239,7 +195,7 @@ def test_files_that_nobody_speaks_of_are_removed_when_they_are_old(root: Version
     assert not folder.exists()
 
 
-def test_what_is_made_again_is_young_again(root: Version, tmp_path: Path) -> None:
+def test_artifact_made_again_starts_a_new_grace_time(root: Version, tmp_path: Path) -> None:
     lone = tree_factory.stored("plot")
     folder = store().path("plot", lone.digest)
     old = time.time() - 7200
@@ -252,8 +208,8 @@ def test_what_is_made_again_is_young_again(root: Version, tmp_path: Path) -> Non
     assert artifacts_collect(grace_s=3600).artifacts == []
 
 
-def test_a_job_cannot_attach_what_was_collected_meanwhile(model: Version) -> None:
-    tuning = jobs_in_order(model)[0]
+def test_a_job_cannot_attach_what_was_collected_meanwhile(building: Version) -> None:
+    tuning = jobs_in_order(building)[0]
     worker = tree_factory.claim(tuning)
     made = tree_factory.stored("hplm")
     assert collect() == [f"hplm/{made.digest[:12]}"]
@@ -261,8 +217,8 @@ def test_a_job_cannot_attach_what_was_collected_meanwhile(model: Version) -> Non
         job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", made)])
 
 
-def test_staging_folders_go_with_their_jobs(model: Version, domain: Version) -> None:
-    running, ended, gone = jobs_in_order(model)[0].pk, jobs_in_order(domain)[0].pk, uuid4()
+def test_staging_folders_go_with_their_jobs(building: Version, domain: Version) -> None:
+    running, ended, gone = jobs_in_order(building)[0].pk, jobs_in_order(domain)[0].pk, uuid4()
     for job_id in (running, ended, gone):
         staging_folder(store().root, job_id).mkdir(parents=True)
     (store().root / ".staging" / "not a job").mkdir()

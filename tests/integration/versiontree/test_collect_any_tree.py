@@ -116,7 +116,7 @@ trees = st.lists(st.tuples(st.sampled_from(sorted(GROWTH)), st.integers(0, 5)), 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees)
-def test_whatever_the_tree_all_that_lives_can_still_be_read_built_upon_and_retried(
+def test_collecting_any_tree_keeps_all_that_living_versions_need(
     tree: list[tuple[str, int]], root: Version, acme: TenantFixture
 ) -> None:
     acme.tenant.quota.max_active_jobs = acme.tenant.quota.max_models = 10_000

@@ -11,7 +11,6 @@ from versiontree.tree.models import Artifact, Version, VersionArtifact
 from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.services.compaction import MAX_CHAIN_LENGTH, domain_compact, domains_compact_due
 from versiontree.tree.services.domains import domain_update
-from versiontree.tree.services.versions import JobPlan, version_create
 from versiontree.tree.serving_manifest import manifest_content
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
@@ -92,33 +91,8 @@ def test_a_compaction_that_failed_is_not_begun_again_and_again(domain: Version) 
     assert domains_compact_due() == 0
 
 
-def test_one_table_is_nothing_to_compact(domain: Version) -> None:
+def test_compacting_a_single_table_is_refused(domain: Version) -> None:
     with pytest.raises(HmiError) as refused:
         domain_compact(domain=tree_factory.domain_of(domain), actor=None)
     assert refused.value.code == ErrorCode.NOT_FOUND
     assert Artifact.objects.count() == 5
-
-
-def test_a_compacted_version_inherits_no_config_that_concerns_the_version_before_alone(
-    domain: Version,
-) -> None:
-    """Not where it was imported from, what was amiss with its text, or how an earlier release grew it."""
-    said = {
-        "imported": {"name": "x", "number": 3},
-        "warnings": ["short"],
-        "grown": {"max_fragments": 1},
-        "alpha": 50,
-    }
-    tip = version_create(
-        owner=tree_factory.domain_of(domain),
-        root=domain.root,
-        parent=domain,
-        tenant=None,
-        config=said,
-        plans=[JobPlan(JobKind.FURTHER_PRETRAIN, {}), JobPlan(JobKind.BUILD_PLOT, {})],
-        actor=None,
-    )
-    do_jobs(tip)
-    made = domain_compact(domain=tree_factory.domain_of(tip), actor=None)
-    assert made.parent == tip
-    assert {name: value for name, value in made.config.items() if name != "compacts"} == {"alpha": 50}

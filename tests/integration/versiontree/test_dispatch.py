@@ -53,7 +53,7 @@ def test_a_new_job_is_announced_once_with_its_id_and_nothing_else(
     assert messages(redis_client) == [repr([str(tuning.pk)])]
 
 
-def test_what_is_rolled_back_is_not_announced(
+def test_rolled_back_job_is_not_dispatched(
     root: Version, acme: TenantFixture, redis_client: redis.Redis
 ) -> None:
     redis_client.flushall()

@@ -1,21 +1,26 @@
-"""How well a root reads an upload, asked over the API before anything is built, and said where it is."""
+"""How well a root reads an upload, by the API and in checks of files; and which root is recommended."""
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
+from pytest_django import Settings
 from rest_framework.test import APIClient
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from tenants.accounts.models import Tenant
-from tenants.datasets.models import Corpus, Dataset
+from tenants.datasets.formats import sampling
+from tenants.datasets.models import Corpus, Dataset, UploadCheck
+from tenants.datasets.services.checks import check_create, check_run
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
+from tenants.datasets.services.uploads import upload_receive
 from tenants.datasets.storage import stored_path
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import tree_factory
@@ -26,6 +31,9 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.lifecycle import job_succeed
 from versiontree.tree.models import Version
+from versiontree.tree.selectors import recommended_root
+from versiontree.tree.selectors.coverage import coverage_record, coverages_of
+from versiontree.tree.selectors.recommended_root import root_recommended
 from versiontree.tree.services.roots import root_register
 from versiontree.tree.tokenizer_fit import MAX_FITS_AT_ONCE, _in_progress
 
@@ -52,11 +60,6 @@ def reader(tmp_path: Path) -> Version:
     artifacts = [("root", made_root), ("lower", tree_factory.stored("lower"))]
     job_succeed(job_id=convert.pk, worker=tree_factory.claim(convert), metrics={}, artifacts=artifacts)
     return tree_factory.do_jobs(version)
-
-
-@pytest.fixture
-def key(acme: TenantFixture) -> APIClient:
-    return with_key(acme, "manage")
 
 
 def corpus(tenant: Tenant | None, lines: list[str], name: str = "news") -> Corpus:
@@ -95,38 +98,14 @@ def test_a_corpus_in_another_language_is_noticed_before_a_job_is_queued(
     assert Job.unscoped.count() == jobs
 
 
-def test_what_was_found_stands_at_the_version_that_is_built_all_the_same(
-    reader: Version, acme: TenantFixture, key: APIClient
-) -> None:
+def test_version_keeps_the_warnings_of_the_fit(reader: Version, acme: TenantFixture, key: APIClient) -> None:
     foreign = [{"text": f"Hund {'Katze ' * row}", "label": ("bad", "good")[row % 2]} for row in range(7)]
     data = dataset(acme, {"train": labelled("cat", 8), "dev": labelled("sat", 3), "test": foreign})
     found = key.get(f"{V1}/datasets/{data.pk}/fit", {"root": "bert"}).json()
-    assert [told.split("(", 1)[1] for told in found["warnings"]] == [
-        "rows 1, 2, 3, 4, 5, 6, 7 of test). Is this text in a language the root was not trained on?",
-        "the longest has 9; rows 6, 7, 8 of train; row 7 of test); they are truncated.",
-    ]
+    assert ["of test" in told for told in found["warnings"]] == [True, True], "every split is read"
     made = key.post(f"{V1}/models", {"name": "mood", "parent": reader.pk, "dataset": data.pk})
     assert made.status_code == 201, made.content
     assert made.json()["config"]["warnings"] == found["warnings"]
-
-
-def test_every_split_is_read(reader: Version, acme: TenantFixture, key: APIClient) -> None:
-    foreign = [{"text": f"Hund {'Katze ' * row}", "label": "good"} for row in range(1, 4)]
-    data = dataset(acme, {"train": labelled("sat", 4), "dev": labelled("on", 3), "test": foreign})
-    found = key.get(f"{V1}/datasets/{data.pk}/fit", {"root": "bert"}).json()
-    assert (found["rows"], found["rows_read"], found["too_long"]) == (10, 10, "cut")
-    assert found["unknown"]["first"] == [{"row": row, "split": "test"} for row in (1, 2, 3)]
-    assert "(rows 1, 2, 3 of test)" in found["warnings"][0]
-
-
-def test_of_a_large_corpus_a_part_is_read_and_said(
-    reader: Version, acme: TenantFixture, key: APIClient
-) -> None:
-    text = corpus(acme.tenant, ["the cat"] * 5_200 + ["Hund"] * 5_200)
-    found = key.get(f"{V1}/corpora/{text.pk}/fit", {"root": "bert"}).json()
-    assert (found["rows"], found["rows_read"], found["unknown"]["rows"]) == (10_400, 3_467, 1_733)
-    assert [place["row"] for place in found["unknown"]["first"][:2]] == [5_203, 5_206]
-    assert found["warnings"][0].endswith("This is from a sample of 3,467 of 10,400 rows.")
 
 
 def test_long_contexts_of_questions_are_read_whole(
@@ -146,22 +125,6 @@ def test_long_contexts_of_questions_are_read_whole(
 def addresses(reader: Version, acme: TenantFixture) -> list[str]:
     text, data = corpus(acme.tenant, list(KNOWN)), dataset(acme, {"train": labelled("sat", 30)})
     return [f"corpora/{text.pk}/fit", f"datasets/{data.pk}/fit"]
-
-
-def test_another_tenants_uploads_are_not_found(
-    addresses: list[str], acme: TenantFixture, globex: TenantFixture
-) -> None:
-    for at in addresses:
-        assert signed_in(acme.viewer).get(f"{V1}/tenants/acme/{at}", {"root": "bert"}).status_code == 200
-        for client, place in (
-            (with_key(globex, "manage"), at),
-            (signed_in(globex.owner), f"tenants/acme/{at}"),
-            (signed_in(globex.owner), f"tenants/globex/{at}"),
-        ):
-            answer = client.get(f"{V1}/{place}", {"root": "bert"})
-            assert error(answer)[:2] == (404, "not_found"), place
-        assert error(APIClient().get(f"{V1}/{at}", {"root": "bert"}))[0] == 401
-        assert error(with_key(acme, "infer").get(f"{V1}/{at}", {"root": "bert"}))[0] == 403
 
 
 def test_the_root_is_one_that_is_there_and_ready(
@@ -223,13 +186,74 @@ def test_the_platforms_corpora_are_everybodys_to_ask_about(
     assert error(signed_in(acme.owner).get(f"{V1}/platform/corpora/{shared.pk}/fit"))[0] == 403
 
 
-def test_the_answer_is_described(client: Any) -> None:
-    schema = client.get("/api/schema/", headers={"Accept": "application/json"}).json()
-    asked = schema["paths"]["/api/v1/datasets/{dataset_id}/fit"]["get"]
-    assert [(one["name"], one["required"]) for one in asked["parameters"] if one["in"] == "query"] == [
-        ("root", True)
-    ]
-    answer = asked["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].rsplit("/")[-1]
-    fields = schema["components"]["schemas"][answer]["properties"]
-    assert fields["unknown_share"]["type"] == "number"
-    assert fields["rows_read"]["type"] == "integer"
+def looked_at(home: TenantFixture, kind: str, content: str, **options: str) -> UploadCheck:
+    """A check of a file, which stores nothing."""
+    name = "rows.txt" if kind == "corpus" else "rows.jsonl"
+    upload = upload_receive(
+        tenant=home.tenant, filename=name, size=len(content), stream=stream(content), actor=home.developer
+    )
+    files = {"file" if kind == "corpus" else "train": upload}
+    return check_create(
+        tenant=home.tenant, kind=kind, files=files, actor=home.developer, store=False, options=options
+    )
+
+
+def test_a_check_says_how_much_of_the_rows_the_root_would_cut_off(
+    reader: Version, acme: TenantFixture
+) -> None:
+    check = looked_at(acme, "dataset", jsonl(labelled("cat", 20)), task="classification")
+    fit = check.preview["fit"]
+    assert (fit["root"], fit["why"]) == ("bert", "the only root that is ready")
+    assert (fit["rows"], fit["rows_read"], fit["max_tokens"], fit["longest"]) == (20, 20, 6, 21)
+    assert (fit["long_share"], fit["too_long"], fit["unknown_share"]) == (0.75, "cut", 0.0)
+    assert "they are truncated" in fit["warnings"][0]
+    texts = "".join(f"the cat {'the ' * n}\n" for n in range(20))
+    assert looked_at(acme, "corpus", texts).preview["fit"]["too_long"] == "pieces"
+
+
+def test_check_of_a_large_file_reads_a_sample_and_says_so(
+    reader: Version, acme: TenantFixture, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.HMI_CHECK_INLINE_BYTES = 100
+    monkeypatch.setattr(sampling.sample, "__kwdefaults__", {"max_rows": 5, "max_bytes": 10**6})
+    check = looked_at(acme, "dataset", jsonl(labelled("cat", 20)), task="classification")
+    check_run(check.pk)
+    check.refresh_from_db()
+    fit = check.preview["fit"]
+    assert fit["rows"] == 20
+    assert fit["rows_read"] < 10
+    assert "from a sample of" in fit["warnings"][0]
+
+
+def test_a_root_that_cannot_be_asked_spoils_no_check_and_only_what_is_our_fault_is_logged(
+    reader: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", reader.digest) / "root.json").unlink()
+    check = looked_at(acme, "corpus", "the cat\n" * 20)
+    assert (check.state, "fit" in check.preview, caplog.messages) == ("passed", False, [])
+    monkeypatch.setattr(recommended_root, "files_fit", lambda *_, **__: 1 / 0)
+    check = looked_at(acme, "corpus", "the cat\n" * 20)
+    assert (check.state, "fit" in check.preview) == ("passed", False)
+    assert "division by zero" in caplog.text
+
+
+def test_the_root_with_most_of_an_upload_comes_first_and_else_the_one_with_the_longest_texts(
+    reader: Version, acme: TenantFixture, tmp_path: Path
+) -> None:
+    other = tree_factory.ready_root(tmp_path, "other")
+    text = corpus(acme.tenant, ["the cat sat"] * 10)
+
+    def told() -> tuple[str, str]:
+        measured, _ = coverages_of(acme.tenant, text)
+        found = root_recommended(acme.tenant, measured)
+        assert found is not None
+        return found.version.root.name, found.why
+
+    assert told() == ("bert", "the only one that reads texts of 6 tokens")
+    record = partial(coverage_record, tenant=acme.tenant, upload=text)
+    record(version=other, error_message="It could not be read.")
+    assert told() == ("bert", "the only one that reads texts of 6 tokens")
+    record(version=reader, levels=(1, 5, 4))
+    assert told() == ("bert", "whose tables cover most of it (10.0% of the fragments)")
+    record(version=other, levels=(3, 0, 7))
+    assert told() == ("other", "whose tables cover most of it (30.0% of the fragments)")

@@ -24,11 +24,6 @@ def refused(act: Callable[[], object], words: str) -> None:
         act()
 
 
-@pytest.fixture
-def model(domain: Version, acme: TenantFixture) -> Version:
-    return tree_factory.ready_hplm(domain, "spam", acme)
-
-
 def birth(parent: Version, **changes: Any) -> Callable[[], Version]:
     """A version of a model below ``parent``, with some of its columns as told."""
     return lambda: Version.unscoped.create(
@@ -100,7 +95,7 @@ def test_numbers_of_versions_are_given_once(model: Version) -> None:
     refused(birth(model, hplm=model.hplm, tenant=model.tenant, number=1), "version_number_per_hplm")
 
 
-def test_what_identifies_a_version_never_changes(model: Version) -> None:
+def test_identity_of_a_version_never_changes(model: Version) -> None:
     changes: list[dict[str, Any]] = [
         {"number": 7},
         {"kind": "domain"},

@@ -1,6 +1,7 @@
 """Who may work on a job: deliveries, leases, heartbeats, and the reaper of those that ran out."""
 
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
@@ -23,24 +24,14 @@ from versiontree.tree.models import Version, VersionArtifact
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
-def test_a_second_delivery_of_a_job_does_nothing(tuning: Job) -> None:
-    tree_factory.claim(tuning)
-    assert job_claim(job_id=tuning.pk, worker="second", lease_s=30) is None
+def test_job_that_is_not_queued_is_not_claimed(tuning: Job, evaluating: Job) -> None:
+    worker = tree_factory.claim(tuning)
+    for job_id in (tuning.pk, evaluating.pk, UUID(int=0)):
+        assert job_claim(job_id=job_id, worker="second", lease_s=30) is None
     tuning.refresh_from_db()
-    assert (tuning.attempt, tuning.worker != "second") == (1, True)
-
-
-def test_a_late_delivery_of_a_finished_job_does_nothing(tuning: Job) -> None:
-    tree_factory.do_job(tuning)
+    assert (tuning.attempt, tuning.worker) == (1, worker)
+    job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[])
     assert job_claim(job_id=tuning.pk, worker="late", lease_s=30) is None
-
-
-def test_a_waiting_job_cannot_be_claimed(evaluating: Job) -> None:
-    assert job_claim(job_id=evaluating.pk, worker="early", lease_s=30) is None
-
-
-def test_a_delivery_for_a_job_that_is_gone_does_nothing(db: None) -> None:
-    assert job_claim(job_id="00000000-0000-0000-0000-000000000000", worker="w", lease_s=30) is None
 
 
 def test_a_heartbeat_renews_the_lease_and_writes_progress(tuning: Job) -> None:
@@ -75,7 +66,7 @@ def test_progress_outside_its_bounds_is_clipped(tuning: Job) -> None:
     assert tuning.progress == 1.0
 
 
-def test_a_worker_whose_lease_ran_out_can_write_nothing_more(tuning: Job, model: Version) -> None:
+def test_a_worker_whose_lease_ran_out_can_write_nothing_more(tuning: Job, building: Version) -> None:
     old = tree_factory.claim(tuning)
     tree_factory.expire(tuning)
     assert leases_recover().requeued == 1
@@ -92,7 +83,7 @@ def test_a_worker_whose_lease_ran_out_can_write_nothing_more(tuning: Job, model:
         job_confirm_cancel(job_id=tuning.pk, worker=old)
     with pytest.raises(LeaseLost):
         job_release(job_id=tuning.pk, worker=old)
-    assert not VersionArtifact.unscoped.filter(version=model).exists()
+    assert not VersionArtifact.unscoped.filter(version=building).exists()
     assert job_heartbeat(job_id=tuning.pk, worker=new, lease_s=30) is False
 
 
@@ -103,26 +94,28 @@ def test_the_reaper_leaves_a_living_lease_alone(tuning: Job) -> None:
     assert tuning.state == JobState.RUNNING
 
 
-def test_a_job_whose_worker_dies_every_time_is_given_up(tuning: Job, model: Version, evaluating: Job) -> None:
+def test_a_job_whose_worker_dies_every_time_is_given_up(
+    tuning: Job, building: Version, evaluating: Job
+) -> None:
     for _ in range(3):
         tree_factory.claim(tuning)
         tree_factory.expire(tuning)
         report = leases_recover()
     tuning.refresh_from_db()
-    model.refresh_from_db()
+    building.refresh_from_db()
     evaluating.refresh_from_db()
     assert (report.failed, tuning.state, tuning.error_code) == (1, JobState.FAILED, ErrorCode.JOB_CRASHED)
-    assert (model.state, evaluating.state) == ("failed", JobState.CANCELLED)
+    assert (building.state, evaluating.state) == ("failed", JobState.CANCELLED)
 
 
-def test_a_dead_worker_that_was_asked_to_stop_leaves_a_cancelled_job(tuning: Job, model: Version) -> None:
+def test_a_dead_worker_that_was_asked_to_stop_leaves_a_cancelled_job(tuning: Job, building: Version) -> None:
     tree_factory.claim(tuning)
     job_cancel(job=tuning, actor=None)
     tree_factory.expire(tuning)
     assert leases_recover().cancelled == 1
     tuning.refresh_from_db()
-    model.refresh_from_db()
-    assert (tuning.state, model.state) == (JobState.CANCELLED, "failed")
+    building.refresh_from_db()
+    assert (tuning.state, building.state) == (JobState.CANCELLED, "failed")
 
 
 def test_a_worker_that_shuts_down_hands_its_job_back_at_no_cost(tuning: Job) -> None:

@@ -78,7 +78,7 @@ def test_nobody_is_told_who_does_not_want_it_or_may_not_see_it(world: World, rea
     assert mail.outbox == []
 
 
-def test_what_ended_is_marked_until_the_list_of_jobs_is_opened(world: World, client: Client) -> None:
+def test_ended_jobs_are_marked_until_the_list_of_jobs_is_opened(world: World, client: Client) -> None:
     client.force_login(world.owner)
     client.get("/t/acme/jobs/")  # those of the world
     failed(world, "mood")

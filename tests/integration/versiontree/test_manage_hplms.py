@@ -1,14 +1,19 @@
 """Creating, updating and deleting models, moving aliases: what it makes and what it refuses."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import pytest
+from rest_framework.test import APIClient
 
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
 from tenants.base.scope import platform_scope
 from tenants.datasets.selectors.uploads import storage_used
-from tenants.datasets.services.datasets import dataset_delete
 from tenants.usage.models import Quota
 from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.callers import V1, error
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import JobState
@@ -79,17 +84,6 @@ def test_an_hplm_of_which_nothing_is_ready_cannot_be_updated(root: Version, acme
 
 
 @platform_scope()
-def test_another_tenants_dataset_is_not_found(
-    root: Version, acme: TenantFixture, globex: TenantFixture
-) -> None:
-    refused(
-        lambda: hplm_create(tenant=acme.tenant, name="spam", parent=root, dataset=globex.dataset, actor=None),
-        ErrorCode.NOT_FOUND,
-        "dataset",
-    )
-
-
-@platform_scope()
 def test_two_tenants_may_use_one_name(root: Version, acme: TenantFixture, globex: TenantFixture) -> None:
     tree_factory.new_hplm(root, "spam", acme)
     tree_factory.new_hplm(root, "spam", globex)
@@ -156,17 +150,6 @@ def test_deleting_an_hplm_retires_it_and_frees_its_name_and_data(root: Version, 
     refused(lambda: hplm_delete(hplm=tree_factory.hplm_of(model), actor=None), ErrorCode.NOT_FOUND, "model")
 
 
-def test_an_hplm_with_active_jobs_is_not_deleted(root: Version, acme: TenantFixture) -> None:
-    version = tree_factory.new_hplm(root, "spam", acme)
-    error = refused(
-        lambda: hplm_delete(hplm=tree_factory.hplm_of(version), actor=None), ErrorCode.HAS_DEPENDENTS
-    )
-    assert error.details is not None
-    assert error.details["count"] == len(error.details["dependents"]) == 2
-    jobs = {str(job.pk) for job in tree_factory.jobs_in_order(version)}
-    assert {(one["type"], one["id"]) for one in error.details["dependents"]} == {("job", job) for job in jobs}
-
-
 def test_the_jobs_of_a_deleted_hplm_are_not_retried(root: Version, acme: TenantFixture) -> None:
     version = tree_factory.new_hplm(root, "spam", acme)
     job = tree_factory.jobs_in_order(version)[0]
@@ -175,20 +158,6 @@ def test_the_jobs_of_a_deleted_hplm_are_not_retried(root: Version, acme: TenantF
     refused(lambda: job_retry(job=job, actor=None), ErrorCode.NOT_FOUND, "model")
     job.refresh_from_db()
     assert job.state == JobState.CANCELLED
-
-
-def test_data_in_use_is_not_deleted(root: Version, acme: TenantFixture) -> None:
-    model = tree_factory.ready_hplm(root, "spam", acme)
-    error = refused(
-        lambda: dataset_delete(dataset=acme.dataset, actor=None), ErrorCode.HAS_DEPENDENTS, "dataset"
-    )
-    assert error.message.endswith(f"cannot be deleted: {model}.")
-    assert error.details == {
-        "count": 1,
-        "dependents": [{"type": "version", "id": model.pk, "name": str(model)}],
-    }
-    hplm_delete(hplm=tree_factory.hplm_of(model), actor=None)
-    dataset_delete(dataset=acme.dataset, actor=None)
 
 
 def test_moving_an_alias_is_written_down(root: Version, acme: TenantFixture) -> None:
@@ -238,9 +207,64 @@ def test_an_alias_does_not_point_at_another_hplm(
 def test_an_alias_does_not_point_at_an_unfinished_version(root: Version, acme: TenantFixture) -> None:
     hplm = tree_factory.hplm_of(tree_factory.ready_hplm(root, "spam", acme))
     second = hplm_update(hplm=hplm, dataset=acme.dataset, actor=None)
-    error = refused(
+    refused(
         lambda: alias_move(hplm=hplm, name="next", version=second, actor=None),
         ErrorCode.MODEL_NOT_READY,
         "version",
     )
-    assert error.message == "Version 2 of the model spam is training; an alias needs a ready version."
+
+
+TRAINED = {"lora": 24, "adapter": 8, "pooling": "cls", "epochs": 3}
+
+
+def create(key: APIClient, parent: Version, data: int, settings: Mapping[str, Any]) -> Version:
+    body = {"name": "spam", "parent": parent.pk, "dataset": data, "settings": settings}
+    made = key.post(f"{V1}/models", body)
+    assert made.status_code == 201, made.content
+    return tree_factory.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
+
+
+def update(key: APIClient, data: int, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    body = {"dataset": data} | ({} if settings is None else {"settings": settings})
+    made = key.post(f"{V1}/models/spam/versions", body)
+    assert made.status_code == 201, made.content
+    return dict(made.json())
+
+
+def test_update_keeps_settings_that_it_does_not_name(
+    root: Version, acme: TenantFixture, key: APIClient
+) -> None:
+    create(key, root, acme.dataset.pk, TRAINED)
+    second = update(key, acme.dataset.pk)
+    assert second["config"]["settings"] == TRAINED
+    assert "warnings" not in second["config"]
+    version = Version.unscoped.get(pk=second["id"])
+    assert tree_factory.jobs_in_order(version)[0].params["settings"] == TRAINED
+    tree_factory.do_jobs(version)
+    third = update(key, acme.dataset.pk, {"epochs": 5, "adapter": 8})
+    assert third["config"]["settings"] == TRAINED | {"epochs": 5}
+    assert "warnings" not in third["config"]
+
+
+def test_the_adapters_of_a_decoder_s_model_are_chosen_and_bounded_over_the_api(
+    acme: TenantFixture, key: APIClient, tmp_path: Path
+) -> None:
+    decoder = tree_factory.ready_decoder(tmp_path)
+    texts = tree_factory.dataset(acme.tenant, "texts", task="generation")
+    chosen = {"lora": 0, "adapter": 1024, "output_adapter": 8}
+    body = {"name": "writer", "parent": decoder.pk, "dataset": texts.pk, "settings": chosen}
+    for wrong, param in ({"adapter": 1025}, "settings.adapter"), ({"lora": 0}, "settings.lora"):
+        refused = key.post(f"{V1}/models", body | {"settings": wrong})
+        assert error(refused) == (422, "invalid_field", param)
+    made = key.post(f"{V1}/models", body)
+    assert made.status_code == 201, made.content
+    assert made.json()["config"]["settings"] == chosen
+
+
+def test_the_version_that_serves_is_the_one_whose_settings_stay(
+    root: Version, acme: TenantFixture, key: APIClient
+) -> None:
+    create(key, root, acme.dataset.pk, TRAINED)
+    tree_factory.do_jobs(Version.unscoped.get(pk=update(key, acme.dataset.pk, {"lora": 4})["id"]))
+    assert key.put(f"{V1}/models/spam/aliases/default", {"version": 1}).status_code == 200
+    assert update(key, acme.dataset.pk)["config"]["settings"] == TRAINED

@@ -96,7 +96,9 @@ def test_calls_one_after_the_other_each_run(name: Path, work: Work) -> None:
     assert work.runs == 3
 
 
-def test_all_who_wait_during_one_run_share_the_next(work: Work, call: Callable[[], Future[None]]) -> None:
+def test_callers_waiting_during_a_run_share_the_next_one(
+    work: Work, call: Callable[[], Future[None]]
+) -> None:
     first = call()
     wait_until(lambda: work.runs == 1)
     others = [call() for _ in range(10)]
@@ -104,17 +106,6 @@ def test_all_who_wait_during_one_run_share_the_next(work: Work, call: Callable[[
     work.release()
     for future in (first, *others):
         future.result()
-    assert work.runs == 2
-
-
-def test_a_run_that_began_before_the_call_does_not_count(
-    work: Work, call: Callable[[], Future[None]]
-) -> None:
-    call()
-    wait_until(lambda: work.runs == 1)
-    late = call()
-    work.release()
-    late.result()
     assert work.runs == 2
 
 

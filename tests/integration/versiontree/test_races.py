@@ -16,9 +16,8 @@ from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.control import job_cancel, job_retry
 from versiontree.jobs.services.lifecycle import job_claim, job_fail, job_succeed
-from versiontree.tree.models import Alias, Domain, Hplm, Version
+from versiontree.tree.models import Alias, Version
 from versiontree.tree.services.aliases import hplm_lock
-from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
 from versiontree.tree.services.versions import version_lock
 
@@ -45,7 +44,7 @@ def at_once(*acts: Callable[[], Result]) -> list[Result | HmiError]:
         return [act.result() for act in running]
 
 
-def test_of_many_claimers_exactly_one_wins(root: Version, acme: TenantFixture) -> None:
+def test_job_claimed_by_many_workers_is_given_to_one(root: Version, acme: TenantFixture) -> None:
     for round_number in range(5):
         model = tree_factory.new_hplm(root, f"model-{round_number}", acme)
         job = tree_factory.jobs_in_order(model)[0]
@@ -116,24 +115,7 @@ def test_promotion_waits_for_a_change_of_its_model_and_holds_no_version_meanwhil
     assert Alias.unscoped.get(hplm=hplm, name="default").version.number == 2
 
 
-def test_a_quota_of_one_lets_one_of_many_in(root: Version, acme: TenantFixture) -> None:
-    quota = acme.tenant.quota
-    quota.max_models = 1
-    quota.save(update_fields=["max_models"])
-    results = at_once(
-        *[
-            lambda name=f"model-{n}": hplm_create(
-                tenant=acme.tenant, name=name, parent=root, dataset=acme.dataset, actor=None
-            )
-            for n in range(6)
-        ]
-    )
-    refusals = {result.code for result in results if isinstance(result, HmiError)}
-    assert Hplm.objects.for_tenant(acme.tenant).count() == 1
-    assert refusals == {ErrorCode.QUOTA_EXCEEDED}
-
-
-def test_one_name_is_given_once(root: Version, acme: TenantFixture) -> None:
+def test_models_created_at_once_get_one_name_once(root: Version, acme: TenantFixture) -> None:
     results = at_once(
         *[
             lambda: hplm_create(
@@ -166,16 +148,3 @@ def test_an_hplm_is_not_deleted_under_an_update(root: Version, acme: TenantFixtu
         assert isinstance(deleted, HmiError) != isinstance(updated, HmiError)
         if isinstance(updated, Version):
             job_cancel(job=tree_factory.jobs_in_order(updated)[0], actor=None)
-
-
-def test_a_domain_quota_counts_under_a_race(root: Version, acme: TenantFixture) -> None:
-    results = at_once(
-        *[
-            lambda name=f"domain-{n}": domain_create(
-                tenant=acme.tenant, parent=root, name=name, corpus=acme.corpus, actor=None
-            )
-            for n in range(5)
-        ]
-    )
-    assert Domain.objects.for_tenant(acme.tenant).count() == 3
-    assert sum(isinstance(result, HmiError) for result in results) == 2

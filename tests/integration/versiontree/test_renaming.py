@@ -13,7 +13,7 @@ from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
 from tenants.datasets.services.files import file_create
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.callers import V1, error, with_key
+from tests.integration.versiontree.callers import V1, error
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
@@ -21,16 +21,6 @@ from versiontree.tree.resolution import resolve_model
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_rename, hplm_update
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
-
-
-@pytest.fixture
-def model(root: Version, acme: TenantFixture) -> Version:
-    return tree_factory.ready_hplm(root, "spam", acme)
-
-
-@pytest.fixture
-def key(acme: TenantFixture) -> APIClient:
-    return with_key(acme, "manage")
 
 
 def test_a_renamed_model_is_called_by_its_new_name_only(

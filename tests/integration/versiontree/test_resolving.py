@@ -21,11 +21,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_acme_scope")]
 
 
 @pytest.fixture
-def model(domain: Version, acme: TenantFixture) -> Version:
-    return tree_factory.ready_hplm(domain, "spam", acme)
-
-
-@pytest.fixture
 def remembering(settings: Settings) -> Iterator[Settings]:
     """For a minute, which models were meant."""
     settings.HMI_MODEL_CACHE_S = 60.0
@@ -91,7 +86,7 @@ def test_a_promotion_and_a_rollback_show_once_the_time_is_over(
         wait_until(lambda: number_of(acme, "spam") != 1)
 
 
-def test_until_then_a_reference_means_what_it_meant_and_asks_nothing(
+def test_cached_reference_needs_no_query(
     model: Version,
     acme: TenantFixture,
     remembering: Settings,
@@ -115,9 +110,7 @@ def test_an_alias_that_looks_like_a_number_is_none(
     assert [number_of(acme, reference) for reference in ("spam@1", "spam:1", "spam@1")] == [2, 1, 2]
 
 
-def test_what_was_not_there_is_there_as_soon_as_it_is(
-    root: Version, acme: TenantFixture, remembering: Settings
-) -> None:
+def test_missing_model_is_not_cached(root: Version, acme: TenantFixture, remembering: Settings) -> None:
     with pytest.raises(HmiError, match="no such model"):
         number_of(acme, "spam")
     version = tree_factory.new_hplm(root, "spam", acme)
@@ -128,7 +121,7 @@ def test_what_was_not_there_is_there_as_soon_as_it_is(
 
 
 @platform_scope()
-def test_what_is_remembered_of_one_tenant_is_not_another_s(
+def test_cached_reference_of_another_tenant_is_not_found(
     model: Version, acme: TenantFixture, globex: TenantFixture, remembering: Settings
 ) -> None:
     assert number_of(acme, "acme/spam") == 1
@@ -141,19 +134,13 @@ def test_what_is_remembered_of_one_tenant_is_not_another_s(
     "reference", ["ham", "spam@nothing", "spam:7", "globex/spam", "globex/ham", "nobody/spam"]
 )
 @platform_scope()
-def test_what_is_absent_and_what_is_foreign_look_the_same(
+def test_absent_and_foreign_references_get_the_same_error(
     reference: str, model: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
     assert refusal(acme, reference) == ErrorCode.NOT_FOUND
 
 
-@platform_scope()
-def test_another_tenants_model_is_not_found(model: Version, globex: TenantFixture) -> None:
-    assert refusal(globex, "acme/spam") == ErrorCode.NOT_FOUND
-    assert refusal(globex, "spam") == ErrorCode.NOT_FOUND
-
-
-def test_what_is_still_being_built_is_not_ready(root: Version, acme: TenantFixture) -> None:
+def test_model_in_training_is_not_ready(root: Version, acme: TenantFixture) -> None:
     tree_factory.new_hplm(root, "spam", acme)
     assert refusal(acme, "spam") == ErrorCode.MODEL_NOT_READY
     assert refusal(acme, "spam:1") == ErrorCode.MODEL_NOT_READY
@@ -162,7 +149,7 @@ def test_what_is_still_being_built_is_not_ready(root: Version, acme: TenantFixtu
     assert refusal(acme, "spam@stable") == ErrorCode.NOT_FOUND
 
 
-def test_what_a_model_has_instead_begins_at_the_newest_in_the_message_and_in_the_details(
+def test_missing_version_error_lists_versions_and_aliases_newest_first(
     model: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hplm = tree_factory.hplm_of(model)

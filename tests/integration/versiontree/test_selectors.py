@@ -7,20 +7,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
-from versiontree.jobs.models import Job
-from versiontree.jobs.selectors import job_detail, job_events, jobs_of
+from versiontree.jobs.selectors import job_events
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.selectors.versions import (
-    domain_of,
-    domains_visible_to,
-    hplm_of,
-    parents_ready_for,
     tree_for,
-    version_visible_to,
     versions_visible_to,
 )
 from versiontree.tree.services.domains import domain_update
@@ -28,11 +21,6 @@ from versiontree.tree.services.hplms import hplm_delete, hplm_update
 from versiontree.tree.services.roots import root_register
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
-
-
-@pytest.fixture
-def model(domain: Version, acme: TenantFixture) -> Version:
-    return tree_factory.ready_hplm(domain, "spam", acme)
 
 
 def test_a_tenant_sees_the_platforms_tree_and_its_own(
@@ -151,31 +139,6 @@ def test_a_new_root_starts_from_nothing(tmp_path: Path, db: None) -> None:
     )
     inputs = build_inputs(version)
     assert (inputs.root, inputs.lower, inputs.plots) == (None, None, ())
-
-
-def test_foreign_rows_are_not_found(
-    root: Version, model: Version, acme: TenantFixture, globex: TenantFixture
-) -> None:
-    private = tree_factory.ready_domain(root, "secret", home=acme)
-    job = Job.unscoped.filter(version=model).first()
-    assert job is not None
-    attempts = (
-        lambda: version_visible_to(globex.tenant, model.pk),
-        lambda: version_visible_to(None, model.pk),
-        lambda: domain_of(globex.tenant, tree_factory.domain_of(private).pk),
-        lambda: domain_of(None, tree_factory.domain_of(private).pk),
-        lambda: hplm_of(globex.tenant, "spam"),
-        lambda: job_detail(globex.tenant, job.pk),
-        lambda: job_detail(None, job.pk),
-        lambda: job_detail(acme.tenant, "no uuid"),
-    )
-    for attempt in attempts:
-        with pytest.raises(HmiError) as caught:
-            attempt()
-        assert caught.value.code == ErrorCode.NOT_FOUND
-    assert tree_factory.domain_of(private) not in domains_visible_to(globex.tenant)
-    assert private not in parents_ready_for(globex.tenant)
-    assert not jobs_of(globex.tenant).exists()
 
 
 def test_events_are_read_on_from_the_last_one_seen(model: Version) -> None:

@@ -33,9 +33,9 @@ RANGES = [(0, 10), (10, 20), (20, 25)]
 
 
 @pytest.fixture
-def job(model: Version) -> Job:
+def job(building: Version) -> Job:
     """A running job with three shards."""
-    job = tree_factory.jobs_in_order(model)[0]
+    job = tree_factory.jobs_in_order(building)[0]
     tree_factory.claim(job)
     shards_plan(job_id=job.pk, stage="count", ranges=RANGES)
     return job
@@ -135,29 +135,6 @@ def test_helpers_are_asked_for_by_one_message_a_shard(job: Job, broker: str) -> 
     assert sum(client.llen(queue) for queue in queues) == before + 2
     shards_dispatch(job_id=job.pk, count=0)
     assert sum(client.llen(queue) for queue in queues) == before + 2
-
-
-@pytest.mark.django_db(transaction=True)
-def test_of_many_workers_at_once_one_gets_each_shard(tmp_path: Path) -> None:
-    home = tree_factory.create_tenant("acme")
-    version = tree_factory.new_hplm(tree_factory.ready_root(tmp_path), "spam", home)
-    job = tree_factory.jobs_in_order(version)[0]
-    tree_factory.claim(job)
-    shards_plan(job_id=job.pk, stage="count", ranges=[(at, at + 1) for at in range(12)])
-
-    def take_all(name: str) -> list[int]:
-        try:
-            taken = []
-            while (shard := shard_claim(job_id=job.pk, worker=name, lease_s=30)) is not None:
-                taken.append(shard.number)
-            return taken
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(4) as pool:
-        taken = [number for numbers in pool.map(take_all, "abcd") for number in numbers]
-    assert sorted(taken) == list(range(12))
-    assert set(JobShard.objects.filter(job=job).values_list("attempts", flat=True)) == {1}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -14,11 +14,9 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.test import Client
 from django.utils import timezone
 
 from tenants.accounts.services.api_keys import api_key_create
-from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
 from tenants.base.hooks import TakeoutPart as Part
 from tenants.datasets.storage import stored_path
@@ -144,7 +142,7 @@ def test_a_full_disk_is_said_and_nothing_is_left(world: World, monkeypatch: pyte
     assert made(world).takeout_state == TakeoutState.READY
 
 
-def test_what_is_damaged_in_the_store_is_named(world: World) -> None:
+def test_takeout_names_a_damaged_artifact(world: World) -> None:
     artifact = Artifact.objects.get(kind="hplm")
     folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("hplm", artifact.digest)
     file = next(path for path in folder.rglob("*") if path.is_file())
@@ -153,29 +151,3 @@ def test_what_is_damaged_in_the_store_is_named(world: World) -> None:
     takeout = made(world)
     assert takeout.takeout_state == TakeoutState.FAILED
     assert file.name in takeout.error_message
-
-
-def test_an_owner_asks_for_it_in_the_settings_and_downloads_it(world: World, client: Client) -> None:
-    client.force_login(world.owner)
-    client.post("/t/acme/settings/export/")
-    page = client.get("/t/acme/settings/").content.decode()
-    assert 'hx-get="/t/acme/settings/export/"' in page
-    takeout = Takeout.unscoped.get()
-    run_background(takeout.pk)
-    address = f"/t/acme/settings/export/{takeout.pk}/"
-    assert address in client.get("/t/acme/settings/export/").content.decode()
-    answer = client.get(address)
-    content = b"".join(answer.streaming_content)  # type: ignore[attr-defined]
-    assert content == takeout_path(takeout).read_bytes()
-    assert answer.headers["Content-Disposition"].startswith('attachment; filename="acme-')
-    event = AuditEvent.objects.for_tenant(world.tenant).get(verb="tenant.fetch")
-    assert event.actor == world.owner
-    for who, status in ((world.developer, 403), (world.stranger, 404)):
-        client.force_login(who)
-        assert client.get(address).status_code == status
-    client.force_login(world.admin)
-    page = client.get("/admin/transfer/takeout/").content.decode()
-    assert f"/admin/transfer/takeout/{takeout.pk}/file/" in page
-    assert client.get(f"/admin/transfer/takeout/{takeout.pk}/file/").status_code == 200
-    takeout_path(takeout).unlink()
-    assert client.get(f"/admin/transfer/takeout/{takeout.pk}/file/").status_code == 404

@@ -21,7 +21,6 @@ from tenants.accounts.selectors import membership_of
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.invitations import invitation_create
 from tenants.accounts.services.tenant_deletion import (
-    RETAINED_MODELS,
     owned_models,
     owned_rows,
     tenant_anonymize,
@@ -203,7 +202,7 @@ def test_every_row_and_file_goes_and_what_is_others_stays(world: World, redis_cl
     assert manifest_content()["hplms"] == {}
 
 
-def test_what_is_kept_bears_no_names(world: World) -> None:
+def test_rows_kept_of_a_deleted_tenant_have_no_names(world: World) -> None:
     leave(world)
     tenant = Tenant.objects.get(pk=world.tenant.pk)
     assert (tenant.slug, tenant.name, tenant.deletion_finished_at is None) == ("acme", "acme", False)
@@ -225,7 +224,7 @@ def test_what_is_kept_bears_no_names(world: World) -> None:
     assert not UsageDay.objects.for_tenant(tenant).exclude(model_name="").exists()
 
 
-def test_what_is_counted_while_it_leaves_is_kept_without_names(
+def test_usage_counted_during_the_deletion_is_kept_without_names(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blank = tenant_anonymize
@@ -290,7 +289,7 @@ def failing_after(step: Callable[..., object]) -> Callable[..., object]:
     return done_and_failed
 
 
-def test_it_asks_for_the_slug_and_is_suspended_at_once_and_for_good(world: World) -> None:
+def test_deletion_needs_the_slug_and_suspends_the_tenant_for_good(world: World) -> None:
     for typed in ("", "Acme Pharmacy", "umbra"):
         begin = partial(tenant_delete, tenant=world.tenant, typed=typed, actor=world.admin)
         refused(ErrorCode.INVALID_FIELD, begin)
@@ -320,7 +319,7 @@ def test_deletion_runs_again_until_the_jobs_of_the_tenant_have_stopped(world: Wo
     assert deletion_job().state == JobState.SUCCEEDED
 
 
-def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None:
+def test_deletion_is_refused_while_another_tenant_depends_on_it(world: World) -> None:
     other = Tenant.objects.get(slug=OTHERS)
     own = Version.unscoped.get(domain__name="own")
     made = Hplm.unscoped.create(tenant=other, name="guest", task="classification")
@@ -337,11 +336,3 @@ def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None
     )
     assert "umbra/guest" in error.message
     assert not Tenant.objects.get(pk=world.tenant.pk).is_suspended
-
-
-def test_what_is_kept_is_a_short_list() -> None:
-    assert {model.__name__ for model in RETAINED_MODELS} == {
-        "AuditEvent",
-        "UsageDay",
-        "UsageSum",
-    }

@@ -56,9 +56,7 @@ def an_upload(home: TenantFixture) -> Upload:
     return upload_create(tenant=home.tenant, filename="in.jsonl", size=len(CONTENT), actor=home.owner)
 
 
-def test_who_still_holds_an_upload_cannot_write_to_the_file_that_was_stored(
-    spam: Version, acme: TenantFixture
-) -> None:
+def test_open_writer_of_an_upload_cannot_change_the_stored_file(spam: Version, acme: TenantFixture) -> None:
     upload, batches, refused = an_upload(acme), list[Batch](), list[HmiError]()
 
     def store() -> bytes:
@@ -124,9 +122,7 @@ def test_a_writer_does_not_follow_an_upload_to_the_one_that_took_its_place(acme:
     assert elsewhere.read_bytes() == path.read_bytes() == CONTENT[:1]
 
 
-def test_what_a_batch_answered_is_stored_apart_from_where_it_is_written(
-    acme: TenantFixture, upload_root: Path
-) -> None:
+def test_stored_results_of_a_batch_are_a_copy(acme: TenantFixture, upload_root: Path) -> None:
     growing = upload_root / ".batches" / "one" / "results.jsonl"
     growing.parent.mkdir(parents=True)
     growing.write_bytes(CONTENT)
@@ -184,7 +180,7 @@ def test_a_batch_does_not_read_a_file_that_was_damaged(spam: Version, acme: Tena
     assert "in.jsonl" in batch.error_message
 
 
-def test_all_data_of_a_tenant_has_no_damaged_file(
+def test_takeout_with_a_damaged_file_fails(
     acme: TenantFixture, settings: Any, tmp_path: Path, upload_root: Path
 ) -> None:
     settings.HMI_EXPORT_ROOT = tmp_path / "exports"

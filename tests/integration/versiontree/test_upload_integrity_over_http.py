@@ -1,6 +1,5 @@
 """Uploads to the web server as the launcher starts it: two writers at one file, and a disk that is full."""
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,12 +10,10 @@ from django.conf import settings as django_settings
 from hmi_site.launcher.web_server import choose_port
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.datasets.models import File
-from tenants.datasets.storage import stored_path
 from tests.integration.serving_faults.servers import Web, private_mounts
 from tests.integration.tenants.tus import PIECE
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
-from tests.processes import wait_until
 from tests.services import start
 from versiontree.tree.models import Version
 
@@ -89,33 +86,6 @@ def offset_of(wire: httpx.Client, key: str) -> int:
 
 def batch(wire: httpx.Client, key: str) -> httpx.Response:
     return wire.post("batches", json={"model": "spam", "upload": key})
-
-
-def half_sent(wire: httpx.Client, key: str, *, offset: int, size: int, content: bytes) -> socket.socket:
-    """A piece of so many bytes, of which these came."""
-    to = wire.base_url
-    head = (
-        f"PATCH {to.path}uploads/{key} HTTP/1.1\r\nHost: {to.host}:{to.port}\r\n"
-        f"X-Api-Key: {wire.headers['X-Api-Key']}\r\nContent-Type: {PIECE}\r\nUpload-Offset: {offset}\r\n"
-        f"Content-Length: {size}\r\n\r\n"
-    )
-    connection = socket.create_connection((to.host, to.port or 80), timeout=60)
-    connection.sendall(head.encode() + content)
-    wait_until(lambda: offset_of(wire, key) == offset + len(content))
-    return connection
-
-
-def test_the_stored_file_stays_what_it_is_while_others_write_to_the_upload(wire: httpx.Client) -> None:
-    key = upload(wire, 2 * MEBIBYTE)
-    with half_sent(wire, key, offset=0, size=2 * MEBIBYTE, content=LINE) as first:
-        with half_sent(wire, key, offset=MEBIBYTE, size=MEBIBYTE + 1, content=LINE) as second:
-            assert batch(wire, key).status_code == 201
-            second.sendall(b"!")
-            refused = second.recv(65_536)
-        first.sendall(b"evil" * (MEBIBYTE // 4))
-        overtaken = first.recv(65_536)
-    assert stored_path(File.unscoped.get().sha256).read_bytes() == LINE * 2
-    assert {answer.split()[1] for answer in (refused, overtaken)} <= {b"404", b"409"}
 
 
 @pytest.mark.parametrize("web", [SmallDisk], indirect=True)

@@ -72,7 +72,7 @@ def written(row: int, answer: str, rouge_l: float) -> RowAnswer:
 
 
 @pytest.mark.parametrize("task", ["generation", "chat"])
-def test_of_written_answers_the_lowest_rouge_l_comes_first_and_a_higher_one_is_better(task: str) -> None:
+def test_written_answers_are_ordered_and_compared_by_rouge_l(task: str) -> None:
     before = of(
         written(1, "It.", 0.4), written(2, "Five.", 0.4), written(3, "Six.", 0.0), written(4, "No", 0.0)
     )
@@ -111,7 +111,7 @@ def test_each_row_that_both_were_asked_is_fixed_broken_changed_or_the_same(
     assert gained == sum(gold == two for gold, _, two in known) - sum(gold == one for gold, one, _ in known)
 
 
-def test_of_a_large_file_every_version_keeps_the_same_rows_and_finds_them_again(tmp_path: Path) -> None:
+def test_sampled_answers_are_of_the_same_rows_for_every_version(tmp_path: Path) -> None:
     texts = [f"Zeile {number} \u05d0\u05d1" for number in range(50)]
     file = tmp_path / "test.jsonl"
     file.write_text("\n\n".join(json.dumps({"text": text}, ensure_ascii=False) for text in texts) + "\n")
@@ -140,7 +140,7 @@ def test_rows_that_were_not_answered_are_counted_and_not_stored(tmp_path: Path) 
     ]
 
 
-def test_what_is_no_file_of_answers_is_refused(tmp_path: Path) -> None:
+def test_damaged_answers_are_refused(tmp_path: Path) -> None:
     for number, content in enumerate(("", "[]", '{"format": 9}', '{"format": 1, "row": [1], "at": []}')):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -16,7 +16,6 @@ from versiontree.jobs.models import (
     JOB_STATE_COLOURS,
     LEGAL_TRANSITIONS,
     TERMINAL,
-    Job,
     JobKind,
     JobState,
 )
@@ -34,7 +33,6 @@ from versiontree.tree.training_settings import (
     DEFAULT_EPOCHS,
     LORA_PROJECTIONS,
     SETTING_SPECS,
-    alpha_check,
     setting_specs,
     settings_check,
 )
@@ -61,10 +59,6 @@ def test_every_state_can_be_reached_and_every_active_one_left() -> None:
     assert reached == set(JobState)
     assert all(LEGAL_TRANSITIONS[state] for state in ACTIVE)
     assert LEGAL_TRANSITIONS[JobState.SUCCEEDED] == frozenset()
-
-
-def test_a_waiting_job_is_active_and_a_failed_one_is_not() -> None:
-    assert [Job(state=state).is_active for state in ("waiting", "failed")] == [True, False]
 
 
 @given(
@@ -98,11 +92,6 @@ def test_jobs_and_those_who_plant_them_ask_for_as_many_texts() -> None:
 
 def test_default_epochs_in_the_settings_help_are_those_of_training() -> None:
     assert import_module("workers.training.search").DEFAULT_EPOCHS == DEFAULT_EPOCHS
-
-
-@pytest.mark.parametrize("alpha", [0, 50, 99.5, 100])
-def test_coverage_is_a_percentage(alpha: float) -> None:
-    assert alpha_check(alpha) == alpha
 
 
 def test_every_knob_of_decoders_tells_what_the_training_code_does_by_itself() -> None:

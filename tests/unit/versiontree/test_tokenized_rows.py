@@ -34,7 +34,9 @@ from versiontree.tree.tokenized_rows import (
     FOREIGN,
     LongTextPolicy,
     TokenizerFit,
+    TokenRow,
     fit_warnings,
+    tokenize_rows,
     tokenizer_fit,
 )
 
@@ -47,10 +49,6 @@ ENGLISH = (
 TERMS = (
     "Loss of Trp53 cooperates with oncogenic Kras to drive pancreatic ductal adenocarcinoma in mice.",
     "Patients with chronic obstructive pulmonary disease often have comorbid cardiovascular disease.",
-)
-GERMAN = (
-    "Der Fluss fließt durch die alte Stadt und trägt Steine bis zum Meer.",
-    "Sie öffnete das Fenster, weil das Zimmer im Sommer zu warm war.",
 )
 RUSSIAN = (
     "Река течёт через старый город и несёт камни к морю.",
@@ -113,11 +111,6 @@ def test_unknown_and_cut_off_rows_are_told_with_their_numbers(tokenizer: Path) -
     assert long.endswith("(the longest has 6; rows 3, 4); they are truncated.")
 
 
-def test_rows_are_named_where_none_is_mostly_unknown(tokenizer: Path) -> None:
-    (told,) = fit_warnings(fit_of(texts("the cat sat", "the cat purrs", "a cat sat"), tokenizer))
-    assert told == "22.2% of the tokens are unknown to the root's vocabulary (rows 2, 3)."
-
-
 def test_rows_are_named_by_split_and_only_the_first(tokenizer: Path) -> None:
     places = [
         *(RowLocation(row, "train") for row in range(1, 10)),
@@ -140,22 +133,17 @@ def test_the_marks_around_a_text_count_for_its_length_but_not_as_known(byte_leve
     ("too_long", "then"),
     [(LongTextPolicy.CUT, "they are truncated."), (LongTextPolicy.PIECES, "they are split into pieces.")],
 )
-def test_it_is_said_what_becomes_of_long_rows(tokenizer: Path, too_long: LongTextPolicy, then: str) -> None:
+def test_warning_says_what_happens_to_long_rows(tokenizer: Path, too_long: LongTextPolicy, then: str) -> None:
     fit = fit_of(texts("the cat sat"), tokenizer, max_tokens=2, too_long=too_long)
     (told,) = fit_warnings(fit)
     assert told.endswith(then)
     assert fit.truncated_share == (1.0 if too_long is LongTextPolicy.CUT else 0.0)
 
 
-def test_what_is_read_in_windows_loses_nothing(tokenizer: Path) -> None:
+def test_rows_read_in_windows_have_no_warning(tokenizer: Path) -> None:
     fit = fit_of([("the cat", "the cat sat")], tokenizer, max_tokens=2, too_long=LongTextPolicy.WINDOWS)
     assert fit_warnings(fit) == []
     assert (fit.long_share, fit.truncated_share) == (1.0, 0.0)
-
-
-def test_texts_that_fit_warn_of_nothing(tokenizer: Path) -> None:
-    assert fit_warnings(fit_of(texts("the cat"), tokenizer)) == []
-    assert fit_warnings(fit_of([], tokenizer)) == []
 
 
 @pytest.mark.parametrize("foreign", [RUSSIAN, CHINESE], ids=["Russian", "Chinese"])
@@ -177,18 +165,6 @@ def test_english_is_known_to_a_byte_level_vocabulary_terms_and_all(
     byte_level: Path, known: Sequence[str]
 ) -> None:
     assert fit_warnings(fit_of(texts(*known), byte_level)) == []
-
-
-def test_the_bound_lies_far_from_what_is_foreign(byte_level: Path) -> None:
-    """German is between English and the bound: it cannot be told from English terms."""
-    takes = [
-        fit_of(texts(*some), byte_level).tokens_per_word
-        for some in (ENGLISH, TERMS, GERMAN, RUSSIAN, CHINESE)
-    ]
-    english, terms, german, russian, chinese = takes
-    assert english < terms < 3.0 < russian < chinese
-    assert english < german < 3.0
-    assert russian > 6
 
 
 def test_only_byte_level_vocabularies_are_held_to_tokens_a_word(tmp_path: Path) -> None:
@@ -230,7 +206,7 @@ def test_rows_are_drawn_evenly_from_every_split(tmp_path: Path) -> None:
     assert all(read == (f"{place.split} {place.row}",) for place, read in drawn)
 
 
-def test_of_long_rows_fewer_are_drawn(tmp_path: Path) -> None:
+def test_sample_of_long_rows_is_smaller(tmp_path: Path) -> None:
     whole = part(tmp_path, ["é" * 50 + "\n"] * 25)
     drawn = sample([whole], corpus_texts, max_bytes=whole.size // 4)
     assert [place.row for place, _ in drawn] == [1, 6, 11, 16, 21]
@@ -263,3 +239,41 @@ def test_a_sample_of_rows_longer_than_most_ends(tmp_path: Path) -> None:
     read = [texts[0] for _, texts in sample([file], corpus_texts, max_rows=100, max_bytes=2_000)]
     assert set(map(len, read)) == {100}
     assert sum(map(len, read)) <= 2 * 2_000 + 100
+
+
+WORDS = ("[UNK]", "[CLS]", "[SEP]", *"abcdefgh")
+
+
+@pytest.fixture
+def framing_tokenizer(tmp_path: Path) -> Path:
+    """Knows eight words of a letter; frames a text as BERT does."""
+    made = Tokenizer(WordLevel({word: place for place, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    made.pre_tokenizer = Whitespace()
+    made.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    made.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path / "tokenizer.json"
+
+
+@pytest.mark.parametrize(
+    ("texts", "read", "cut"),
+    [
+        (("a b z",), "a b [UNK]", ""),
+        (("a b c d e f g h",), "a b c d e", "f g h"),
+        (("a b c d e f", "g h"), "a b g h", "c d e f"),
+        (("a", "b c d e f"), "a b c d", "e f"),
+        (("a b c", "d e f"), "a b d e", "c f"),
+    ],
+)
+def test_long_row_is_truncated_at_its_longer_text(
+    framing_tokenizer: Path, texts: tuple[str, ...], read: str, cut: str
+) -> None:
+    place = RowLocation(1, "train")
+    (row,) = tokenize_rows([(place, texts)], tokenizer=framing_tokenizer, max_tokens=7)
+    assert row == TokenRow(place, read.split(), cut.split(), len(cut.split()))
+
+
+def test_shown_part_of_truncated_tokens_is_bounded(framing_tokenizer: Path) -> None:
+    (row,) = tokenize_rows([(RowLocation(1), ("a " * 50,))], tokenizer=framing_tokenizer, max_tokens=7)
+    assert (len(row.tokens), len(row.truncated), row.truncated_count) == (5, 12, 45)

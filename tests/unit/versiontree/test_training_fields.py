@@ -20,7 +20,7 @@ def test_a_knob_has_a_field_that_may_stay_empty(root: RootKind, kind: JobKind, n
         assert (field.min_value, field.max_value) == (spec.min_value, spec.max_value)
 
 
-def test_what_is_named_is_a_knob() -> None:
+def test_labels_and_pet_settings_are_known_settings() -> None:
     known = {name for *_, name in ALL}
     assert {*LABELS, *PET_SETTINGS} <= known
 
@@ -33,19 +33,3 @@ def test_answers_come_in_the_knobs_own_type() -> None:
     )
     assert chosen == {"biases": False, "norms": True, "lora": 0, "pooling": "cls", "dropout": 0.2}
     assert type(chosen["lora"]) is int
-
-
-def test_what_happens_by_itself_is_said() -> None:
-    def empty(kind: JobKind, name: str, empty_label: str = "") -> str:
-        field = setting_fields(kind, empty_label=empty_label)[name]
-        assert isinstance(field.widget, forms.Select)
-        return str(next(label for value, label in field.widget.choices if value == ""))
-
-    assert empty(JobKind.FINE_TUNE, "biases") == "Default (yes)"
-    assert empty(JobKind.FINE_TUNE, "balance_classes") == "Default (no)"
-    assert empty(JobKind.BUILD_PLOT, "vectors") == "Default (float16)"
-    assert empty(JobKind.BUILD_PLOT, "vectors", "As before") == "As before"
-    tokens = setting_fields(JobKind.CONVERT)["distil_tokens"]
-    assert tokens.widget.attrs["placeholder"] == "1100000"
-    before = setting_fields(JobKind.FINE_TUNE, empty_label="As before")["lora"]
-    assert before.widget.attrs["placeholder"] == "As before"

@@ -34,7 +34,6 @@ def raised_from(cause: BaseException) -> BaseException:
         (OSError(errno.EDQUOT, "Disk quota exceeded"), "out_of_disk"),
         (lmdb.DiskError("/x: No space left on device"), "out_of_disk"),
         (duckdb.IOException("IO Error: Could not write: No space left on device"), "out_of_disk"),
-        (duckdb.IOException("IO Error: Could not write: Disk quota exceeded"), "out_of_disk"),
         (SafetensorError(f"I/O error: it did not work (os error {errno.EDQUOT})"), "out_of_disk"),
         (raised_from(OSError(errno.ENOSPC, "No space left on device")), "out_of_disk"),
         (MemoryError(), "out_of_memory"),
@@ -42,7 +41,6 @@ def raised_from(cause: BaseException) -> BaseException:
         (torch.OutOfMemoryError("CUDA out of memory"), "out_of_memory"),
         (duckdb.OutOfMemoryException("Out of Memory Error: failed to pin block"), "out_of_memory"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "out_of_memory"),
-        (RuntimeError("CUDA error: out of memory"), "out_of_memory"),
         (
             RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
             "out_of_memory",
@@ -53,7 +51,6 @@ def raised_from(cause: BaseException) -> BaseException:
         (HmiError(ErrorCode.NOT_FOUND, "gone"), "not_found"),
         (ValueError("No space left on device"), "job_crashed"),
         (HplmError("something_new", "what is this"), "job_crashed"),
-        (KeyError("secret"), "job_crashed"),
     ],
 )
 def test_causes_are_told_apart(error: BaseException, code: str) -> None:
@@ -68,7 +65,25 @@ def test_a_tenant_reads_what_to_do_and_no_internals() -> None:
     assert failure_from(HplmError("corpus_too_small", "It has 3 texts.")).message == "It has 3 texts."
 
 
-def test_what_torch_says_when_memory_is_short_is_understood() -> None:
+def test_unexpected_error_shows_no_content_and_its_traceback_can_be_stored() -> None:
+    failure = failure_from(ValueError("a tenant's text \0 \ud83d"))
+    assert "tenant's text" not in failure.message
+    assert "\0" not in failure.traceback
+    failure.traceback.encode()
+
+
+def test_long_traceback_is_trimmed() -> None:
+    def deeper(depth: int) -> None:
+        if depth == 0:
+            raise ValueError("x" * 20_000)
+        deeper(depth - 1)
+
+    with pytest.raises(ValueError, match="x") as caught:
+        deeper(200)
+    assert len(failure_from(caught.value).traceback) <= 8_000
+
+
+def test_memory_error_of_torch_is_out_of_memory() -> None:
     """The real error, of asking for more than any machine has."""
     program = (
         "import torch\n"
@@ -80,10 +95,3 @@ def test_what_torch_says_when_memory_is_short_is_understood() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path.cwd()
     )
     assert done.stdout.strip() == "out_of_memory"
-
-
-def test_what_the_system_says_of_a_full_disk_is_understood() -> None:
-    """The real error, of a device that is always full."""
-    with pytest.raises(OSError) as caught, Path("/dev/full").open("wb", buffering=0) as file:
-        file.write(b"x")
-    assert failure_from(caught.value).code == ErrorCode.OUT_OF_DISK

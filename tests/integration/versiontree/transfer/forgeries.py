@@ -28,14 +28,6 @@ def extra(name: str) -> Forge:
     return lambda members: zip_of(resealed({**members, name: b"x"}))
 
 
-def flipped(members: Members) -> bytes:
-    """One bit of the weights is another; sizes and the checksums of the zip file fit."""
-    (name,) = (name for name in members if name.endswith(WEIGHTS))
-    content = bytearray(members[name])
-    content[-1] ^= 1
-    return zip_of({**members, name: bytes(content)})
-
-
 def twice(name: str) -> Forge:
     return lambda members: zip_with(members, (zipfile.ZipInfo(name), members["README.md"]))
 
@@ -115,15 +107,10 @@ def encrypted(members: Members) -> bytes:
 
 FORGERIES: dict[str, tuple[Forge, str]] = {
     "climbs": (extra("../../evil"), "not a valid file name"),
-    "climbs inside": (extra("artifacts/../../evil"), "not a valid file name"),
     "absolute": (extra("/tmp/evil"), "not a valid file name"),
     "drive": (extra("C:evil"), "not a valid file name"),
     "backslash": (extra("..\\evil"), "not a valid file name"),
-    "empty part": (extra("card//evil"), "not a valid file name"),
-    "dot": (extra("./evil"), "not a valid file name"),
-    "space": (extra("a file"), "not a valid file name"),
     "long name": (extra("a" * 300), "not a valid file name"),
-    "letters of other scripts": (extra("réadme"), "not a valid file name"),
     "symlink instead": (
         lambda members: zip_with(
             {name: content for name, content in members.items() if name != "README.md"},
@@ -134,34 +121,16 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
     "twice": (twice("README.md"), "occurs twice"),
     "twice in other letters": (twice("readme.md"), "occurs twice"),
     "a file and a folder": (extra("README.md/evil"), "a file and a folder"),
-    "named and absent": (
-        lambda members: zip_of({n: c for n, c in members.items() if n != "README.md"}),
-        "README.md is missing",
-    ),
     "no place for it": (extra("evil"), "does not belong in it"),
     "artifact of nobody": (extra(f"artifacts/hplm/{'0' * 64}/hplm.json"), "does not belong in it"),
-    "no manifest": (
-        lambda members: zip_of({n: c for n, c in members.items() if n != "manifest.json"}),
-        "manifest.json is missing",
-    ),
     "two manifests": (
         lambda members: zip_of({f"{top}/{name}": members[name] for name in members for top in "ab"}),
         "exactly one manifest.json",
     ),
-    "no config": (
-        lambda members: zip_of(resealed({n: c for n, c in members.items() if n != "config.json"})),
-        "config.json is missing",
-    ),
-    "wrong checksum": (flipped, "its sha256 differs"),
-    "too small": (sized(-1), "bytes, not"),
-    "too large": (sized(1), "bytes, not"),
     "enormous": (sized(10**18), "bytes, not"),
     "negative": (sized(-(10**9)), "does not say"),
     "bomb": (bomb(tells=True), "README.md"),
     "bomb that nobody tells of": (bomb(tells=False), "bytes, not"),
-    "no zip": (lambda _: b"not a zip file", "not a zip file"),
-    "empty": (lambda _: b"", "not a zip file"),
-    "cut": (lambda members: zip_of(members)[:-30], "not a zip file"),
     "encrypted": (encrypted, "encrypted"),
     "directory": (
         lambda members: zip_of({f"{number:0100}": b"" for number in range(40_000)}),
@@ -174,19 +143,13 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
     "long manifest": (manifested(b'{"files": "' + b" " * MAX_BYTES + b'"}'), "too long"),
     "deep manifest": (manifested(b'{"a":' * 100_000), "recursion"),
     "nested manifest": (manifested(b'{"a":' * 30 + b"1" + b"}" * 30), "nested"),
-    "list": (manifested(b"[]"), "not a JSON object"),
-    "not text": (manifested(b"\xff\xfe"), "utf-8"),
     "key twice": (manifested(b'{"type": 1, "type": 2}'), "occurs twice"),
     "NaN": (manifested(b'{"type": NaN}'), "not a number"),
     "too large a number": (manifested(b'{"type": 1e999}'), "too large"),
-    "too long a number": (manifested(b'{"type": ' + b"9" * 10_000 + b"}"), "digits"),
     "NUL": (manifested(b'{"type": "\\u0000"}'), "NUL"),
-    "half a sign": (manifested(b'{"type": "\\ud800"}'), "surrogates"),
     "other format": (say(format=99), "format 99"),
     "other thing": (say(type="else"), "not an archive of a version"),
-    "unknown kind": (say(kind="forest"), "Unknown kind"),
     "no name": (say(name="../evil"), "not a name"),
-    "no number": (say(number=True), "no number"),
     "no task": (say(task="mischief"), "is not valid for"),
     "license of two lines": (say(license="mit\n## evil"), "short text"),
     "long license": (say(license="x" * 101), "short text"),
@@ -194,11 +157,8 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
     "digests of another": (say(digests={"hplm": "0" * 64}), "main artifact"),
     "roles of another": (say(digests={"hplm": "0" * 64, "root": "0" * 64}), "artifacts it needs"),
     "no lineage": (say(lineage=[]), "different lineages"),
-    "lineage of a fool": (say(lineage=[7]), "different lineages"),
     "branch that is not there": (say(branch=True), "do not have its digest"),
-    "files of a fool": (say(files={"README.md": "x"}), "does not say"),
     "a model that compacts": (configured(compacts=[1]), "only domains do"),
-    "a model that compacts nothing": (configured(compacts=None), "is invalid"),
     "a root that compacts": (configured(2, compacts=[]), "only domains do"),
     "a domain that compacts itself": (configured(1, compacts=[1]), "not above it"),
     "a domain that compacts a root": (configured(1, compacts=[2]), "not above it"),

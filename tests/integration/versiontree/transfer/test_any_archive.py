@@ -70,7 +70,7 @@ def stored(site: Site, archive: tuple[bytes, set[tuple[str, str]]]) -> Stored:
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mutate=json_changed("config.json"))
-def test_what_is_accepted_is_shown(
+def test_pages_of_any_accepted_import_render(
     mutate: Any, site: Site, archive: tuple[bytes, set[tuple[str, str]]], stored: Stored, client: Client
 ) -> None:
     """The artifacts stay the same, so they are not tried and stored anew: what is said of them is planted."""

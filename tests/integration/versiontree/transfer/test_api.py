@@ -3,18 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
-from pytest_django.live_server_helper import LiveServer
 from rest_framework.test import APIClient
 
-from tenants.accounts.services.api_keys import api_key_create
 from tenants.audit.models import AuditEvent
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.transfer.conftest import zipped
-from tests.integration.versiontree.transfer.site import Models, Site, everything, make_site, predictions
-from tests.integration.versiontree.tree_factory import TenantFixture
+from tests.integration.versiontree.transfer.site import Site
 from tests.unit.versiontree.forging import members_of
 from versiontree.tree.models import Version
 
@@ -49,20 +45,6 @@ def test_a_version_is_downloaded_with_a_key(site: Site) -> None:
     assert error(client.get(f"{at}?branch=perhaps"))[0] == 422
 
 
-def test_who_may_not_download(site: Site) -> None:
-    at = f"{V1}/versions/{site.hplm.pk}/export"
-    assert error(with_key(site.globex, "manage").get(at))[:2] == (404, "not_found")
-    assert error(with_key(site.acme, "infer").get(at))[:2] == (403, "forbidden")
-    in_acme = f"{V1}/tenants/acme/versions/{site.hplm.pk}/export"
-    assert error(site.client(site.acme.viewer).get(in_acme))[:2] == (403, "forbidden")
-    assert error(site.client(site.globex.owner).get(in_acme))[0] in (403, 404)
-    platform = f"{V1}/platform/versions/{site.root.pk}/export"
-    assert error(site.client(site.acme.owner).get(platform))[:2] == (403, "forbidden")
-    assert members_of(body_of(site.client(site.staff).get(platform))) == members_of(zipped(site.root))
-    hplm = f"{V1}/platform/versions/{site.hplm.pk}/export"
-    assert error(site.client(site.staff).get(hplm))[:2] == (404, "not_found")
-
-
 def test_a_version_is_uploaded_with_a_key(site: Site) -> None:
     client = with_key(site.globex, "manage")
     answer = send(client, f"{V1}/import", zipped(site.hplm), name="ham")
@@ -81,27 +63,9 @@ def test_refusals_over_http(site: Site) -> None:
     at, client = f"{V1}/import", with_key(site.globex, "manage")
     before = Version.unscoped.count()
     assert error(send(client, at, b"no zip")) == (422, "invalid_archive", "archive")
-    assert error(send(client, at, b""))[0] == 422
     assert error(client.post(at, {"name": "ham"}, format="multipart"))[::2] == (422, "archive")
     assert error(send(client, at, archive, parent=999_999_999))[::2] == (404, "parent")
-    assert error(send(client, at, archive, name="No Name"))[::2] == (422, "name")
-    in_acme = f"{V1}/tenants/acme/import"
-    assert error(send(site.client(site.acme.viewer), in_acme, archive))[0] == 403
-    assert error(send(site.client(site.globex.owner), in_acme, archive))[0] in (403, 404)
-    taken = send(site.client(site.acme.developer), in_acme, archive)
-    assert error(taken) == (409, "conflict", "name")
     assert Version.unscoped.count() == before
-
-
-def test_what_is_missing_is_named_over_http(site: Site, another_site: Move) -> None:
-    archive, branch = zipped(site.hplm), zipped(site.hplm, branch=True)
-    another_site()
-    client = with_key(site.globex, "manage")
-    answer = send(client, f"{V1}/import", archive)
-    assert error(answer) == (409, "missing_branch", "archive")
-    assert site.domain.digest[:12] in answer.json()["error"]["message"]
-    assert error(send(client, f"{V1}/import", branch))[:2] == (403, "forbidden")
-    assert not Version.unscoped.exists()
 
 
 def test_the_platform_imports_roots_for_staff_only(site: Site, another_site: Move) -> None:
@@ -121,7 +85,7 @@ def test_the_platform_imports_roots_for_staff_only(site: Site, another_site: Mov
     ]
 
 
-def test_what_an_hplm_is_for_is_said_and_stands_in_its_card(site: Site) -> None:
+def test_description_of_a_model_is_changed_and_is_in_its_card(site: Site) -> None:
     client, said = with_key(site.acme, "manage"), {"description": " Sorts mail.\n\nNot for <b>court</b>. "}
     answer = client.patch(f"{V1}/models/spam", said, format="json")
     assert answer.json()["description"] == "Sorts mail.\n\nNot for <b>court</b>."
@@ -134,7 +98,7 @@ def test_what_an_hplm_is_for_is_said_and_stands_in_its_card(site: Site) -> None:
     assert client.get(f"{V1}/models/spam").json()["description"].startswith("Sorts mail.")
 
 
-def test_a_license_is_said_and_said_anew(site: Site) -> None:
+def test_license_of_a_model_is_changed(site: Site) -> None:
     client = with_key(site.acme, "manage")
     answer = client.patch(f"{V1}/models/spam", {"license": " mit "}, format="json")
     assert (answer.status_code, answer.json()["license"]) == (200, "mit")
@@ -148,34 +112,4 @@ def test_a_license_is_said_and_said_anew(site: Site) -> None:
             "license",
         )
     assert error(client.patch(f"{V1}/models/spam", {}, format="json"))[::2] == (422, "license")
-    assert error(with_key(site.globex, "manage").patch(f"{V1}/models/spam", {"license": "x"}))[0] == 404
-    viewer = site.client(site.acme.viewer)
-    assert error(viewer.patch(f"{V1}/tenants/acme/models/spam", {"license": "x"}))[0] == 403
     assert client.get(f"{V1}/models/spam").json()["license"] == "mit"
-
-
-def wire(live_server: LiveServer, home: TenantFixture) -> httpx.Client:
-    """A client outside of this process's Django, with a key of the tenant."""
-    _, key = api_key_create(tenant=home.tenant, name="wire", scopes=["manage"], created_by=home.owner)
-    headers = {"Authorization": f"Bearer {key}"}
-    return httpx.Client(base_url=f"{live_server.url}{V1}", headers=headers, timeout=60)
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("redis_client")
-def test_an_archive_goes_down_one_wire_and_up_another(
-    transactional_db: None, models: Models, live_server: LiveServer, artifact_root: Any, tmp_path: Any
-) -> None:
-    site = make_site(models, tmp_path)
-    acme, globex = (wire(live_server, home) for home in (site.acme, site.globex))
-    with acme, globex:
-        with acme.stream("GET", f"/versions/{site.hplm.pk}/export") as answer:
-            content = b"".join(answer.iter_bytes())
-        cut = globex.post("/import", files={"archive": ("cut.zip", content[: len(content) // 2])})
-        assert (cut.status_code, cut.json()["error"]["code"]) == (422, "invalid_archive")
-        made = globex.post("/import", files={"archive": ("spam.zip", content)}, timeout=60)
-        assert made.status_code == 201, made.text
-    version = Version.unscoped.get(pk=made.json()["id"])
-    assert version.digest == site.hplm.digest
-    assert predictions(version) == predictions(site.hplm)
-    assert everything(tmp_path)[0]["Hplm"] == 2

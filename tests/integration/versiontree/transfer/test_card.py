@@ -72,7 +72,7 @@ def test_the_card_names_measures_lineage_data_and_licenses(site: Site) -> None:
     assert ["epochs", "3"] in rows_of(card, "Training")
 
 
-def test_what_nobody_said_is_unknown(site: Site, tmp_path: Path) -> None:
+def test_missing_license_is_unknown_in_the_card(site: Site, tmp_path: Path) -> None:
     bare = tree_factory.ready_root(tmp_path, "bare")
     card = card_of(bare)
     assert front_matter(card)["license"] == "unknown"

@@ -63,16 +63,6 @@ def test_a_second_import_of_a_tenant_is_refused_until_the_first_is_done(site: Si
 
 
 @pytest.mark.django_db
-def test_a_tenant_that_imports_on_and_on_leaves_a_turn_to_others(site: Site) -> None:
-    archive, globex = zipped(site.hplm), site.globex.tenant
-    with import_lock(LockPurpose.IMPORT, site.acme.tenant):
-        with pytest.raises(HmiError) as caught, import_lock(LockPurpose.IMPORT, site.acme.tenant):
-            pytest.fail("a second turn")
-        assert caught.value.code == ErrorCode.QUEUE_FULL
-        assert version_import(archive=io.BytesIO(archive), tenant=globex, actor=None).state == "ready"
-
-
-@pytest.mark.django_db
 def test_a_machine_has_few_turns(site: Site) -> None:
     held = [site.acme.tenant, None]
     with import_lock(LockPurpose.IMPORT, held[0]), import_lock(LockPurpose.IMPORT, held[1]):

@@ -160,7 +160,7 @@ def test_a_damaged_artifact_in_the_store_is_mended_by_an_import(site: Site) -> N
     store().verify("hplm", site.hplm.digest)
 
 
-def test_what_was_imported_is_served(
+def test_imported_model_is_in_the_manifest(
     site: Site, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):

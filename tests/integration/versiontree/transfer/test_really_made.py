@@ -1,18 +1,27 @@
-"""What jobs really write can be taken elsewhere: all their files are known, and all they report is taken."""
+"""What training really writes can be moved: archives know all its files, imports accept all its reports."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from frontend.presenters.version_page import version_url
 from tests.integration.versiontree.transfer.conftest import zipped
-from tests.integration.versiontree.transfer.really_made import compacted_table, really_made
 from tests.integration.versiontree.transfer.site import Models, Site, artifacts_of, branch_of, predictions
+from tests.unit.tiny import tiny_checkpoint
+from tests.unit.workers.training.world import NullReporter, corpus_file, dataset, repeating_texts
 from versiontree.transfer.archive.layout import ALLOWED_FILES
 from versiontree.transfer.services.version_import import version_import
+from workers.jobs.outcome import to_json
+from workers.training.convert import ConvertSettings, convert_root
+from workers.training.evaluate import EvaluateSettings, evaluate
+from workers.training.fine_tune import fine_tune
+from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
+from workers.training.plots import PlotSettings, build_plot, merge_plots
+from workers.training.search import FineTuneSettings
 
 pytestmark = pytest.mark.slow
 
@@ -58,3 +67,76 @@ def test_the_files_of_artifacts_are_those_that_jobs_write(models: Models, tmp_pa
 
 def files_of(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+CONVERT = ConvertSettings(
+    precision="float32", ridge_tokens=1000, distil_tokens=500, held_out_tokens=600, held_out_share=0.1,
+    batch_tokens=256, context_rank=4,
+)  # fmt: skip
+PRETRAIN = FurtherPretrainSettings(
+    precision="float32", head_tokens=1000, head_epochs=1, tokens=1000, held_out_tokens=600,
+    held_out_share=0.2, batch_tokens=256,
+)  # fmt: skip
+TABLE = PlotSettings(precision="float32")
+TUNE = FineTuneSettings(precision="float32", epochs=1, min_steps=0)
+
+
+def really_made(folder: Path, *, lm_head: bool) -> Models:
+    """A root, a domain below it and a model on that; the checkpoint has a language model head or not."""
+    checkpoint = tiny_checkpoint(folder / "checkpoint", lm_head=lm_head)
+    prose = corpus_file(folder / "prose.txt")
+    leaflets = corpus_file(folder / "leaflets.txt", repeating_texts(300))
+    root = {role: folder / role for role in ("root", "lower", "plot")}
+    domain = {role: folder / f"domain-{role}" for role in ("lower", "plot")}
+    hplm = {"hplm": folder / "hplm"}
+    converted = convert_root(
+        checkpoint=str(checkpoint), corpus=prose, out_root=root["root"], out_lower=root["lower"],
+        settings=CONVERT, reporter=NullReporter(),
+    )  # fmt: skip
+    pretrained = further_pretrain(
+        root=root["root"], lower=root["lower"], corpus=leaflets, out=domain["lower"], settings=PRETRAIN,
+        reporter=NullReporter(),
+    )  # fmt: skip
+    return Models(
+        root, domain, hplm,
+        converted=_jobs(convert=converted, build_plot=_table(root["root"], root, prose, all_unigrams=True)),
+        pretrained=_jobs(
+            further_pretrain=pretrained, build_plot=_table(root["root"], domain, leaflets, all_unigrams=False)
+        ),
+        measured=_tuned(folder, root, domain, hplm["hplm"]),
+    )  # fmt: skip
+
+
+def compacted_table(models: Models, folder: Path) -> Path:
+    """What compacting the domain writes."""
+    plots = [models.domain["plot"], models.root["plot"]]
+    merge_plots(plots=plots, out=folder / "compacted", reporter=NullReporter())
+    return folder / "compacted"
+
+
+def _table(root: Path, folders: Mapping[str, Path], corpus: Path, *, all_unigrams: bool) -> dict[str, Any]:
+    return build_plot(
+        root=root, lower=folders["lower"], corpus=corpus, out=folders["plot"], alpha=50, settings=TABLE,
+        reporter=NullReporter(), all_unigrams=all_unigrams,
+    )  # fmt: skip
+
+
+def _tuned(
+    folder: Path, root: Mapping[str, Path], domain: Mapping[str, Path], out: Path
+) -> dict[str, dict[str, Any]]:
+    files, plots = dataset(folder / "labelled", "classification", train=60), [domain["plot"], root["plot"]]
+    tuned = fine_tune(
+        root=root["root"], plots=plots, dataset=files, task="classification", out=out, settings=TUNE,
+        reporter=NullReporter(), lower=domain["lower"],
+    )  # fmt: skip
+    measured = evaluate(
+        root=root["root"], plots=plots, hplm=out, dataset_file=files.test, task="classification",
+        settings=EvaluateSettings(precision="float32"), reporter=NullReporter(), lower=domain["lower"],
+        train_file=files.train,
+    )  # fmt: skip
+    return _jobs(fine_tune=tuned, evaluate=measured)
+
+
+def _jobs(**reports: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """By kind of job, as its row keeps it."""
+    return {kind: to_json(report) for kind, report in reports.items()}

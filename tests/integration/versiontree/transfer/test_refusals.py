@@ -50,7 +50,7 @@ def details_of(error: HmiError) -> dict[str, Any]:
     return error.details
 
 
-def test_what_an_hplm_lacks_here_is_named(site: Site, another_site: Move, refuses: Refuses) -> None:
+def test_import_names_missing_parents(site: Site, another_site: Move, refuses: Refuses) -> None:
     alone, root = zipped(site.hplm), zipped(site.root)
     another_site()
     error = refuses(ErrorCode.MISSING_BRANCH, alone, tenant=site.globex.tenant)
@@ -79,7 +79,7 @@ def test_a_branch_of_another_tenant_is_not_there(site: Site, refuses: Refuses) -
 
 
 @pytest.mark.parametrize("what", ["root", "domain"])
-def test_what_is_here_already_is_not_planted_twice(what: str, site: Site, refuses: Refuses) -> None:
+def test_import_of_an_existing_version_is_refused(what: str, site: Site, refuses: Refuses) -> None:
     version: Version = getattr(site, what)
     error = refuses(ErrorCode.CONFLICT, zipped(version, branch=True), tenant=None)
     assert version.name in error.message
@@ -154,33 +154,20 @@ def test_a_parent_must_be_what_the_version_stood_on(site: Site, another_site: Mo
     refuses(ErrorCode.INVALID_FIELD, root, tenant=None, parent=other)
 
 
-@pytest.mark.parametrize(
-    ("limits", "quota"),
-    [
-        ({"max_models": 0}, "models"),
-        ({"max_domains": 0}, "domains"),
-        ({"max_storage_bytes": 1000}, "bytes of storage"),
-    ],
-)
-def test_the_quotas_of_the_tenant_hold(
-    limits: dict[str, int], quota: str, site: Site, another_site: Move, refuses: Refuses
-) -> None:
-    archive = zipped(site.hplm, branch=True)
-    another_site()
-    Quota.unscoped.update_or_create(tenant=site.globex.tenant, defaults=limits)
-    error = refuses(ErrorCode.QUOTA_EXCEEDED, archive, tenant=site.globex.tenant)
-    assert details_of(error)["quota"] == quota
-
-
 def test_the_quotas_hold_before_an_archive_is_unpacked(
     site: Site, another_site: Move, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = zipped(site.hplm, branch=True)
     another_site()
     monkeypatch.setattr(Archive, "unpack", lambda *_: pytest.fail("it was unpacked"))
-    for limits in ({"max_models": 0}, {"max_domains": 0}, {"max_storage_bytes": 1000}):
+    for limits, quota in (
+        ({"max_models": 0}, "models"),
+        ({"max_domains": 0}, "domains"),
+        ({"max_storage_bytes": 1000}, "bytes of storage"),
+    ):
         Quota.unscoped.update_or_create(tenant=site.globex.tenant, defaults=limits)
-        refuses(ErrorCode.QUOTA_EXCEEDED, archive, tenant=site.globex.tenant)
+        error = refuses(ErrorCode.QUOTA_EXCEEDED, archive, tenant=site.globex.tenant)
+        assert details_of(error)["quota"] == quota
         Quota.unscoped.filter(tenant=site.globex.tenant).delete()
 
 

@@ -132,20 +132,10 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
         ),
         "do not fit",
     ),
-    "layers with full context of another size": (
-        lambda at: save_file(
-            {"layers.0.query.weight": torch.zeros(1, 1)}, at / "domain-lower" / "full.safetensors"
-        ),
-        "do not fit",
-    ),
     "text of another vocabulary": (
         lambda at: keep_text(at, ids=[2, 9, 10**6, 3, 2, 3]),
         "general text is not of this root",
     ),
-    "text of negative ids": (lambda at: keep_text(at, ids=[2, 9, -1, 3, 2, 3]), "not of this root"),
-    "text of other types": (lambda at: keep_text(at, types=[0, 0, 0, 0, 0, 2]), "not of this root"),
-    "text longer than any": (lambda at: keep_text(at, lengths=[10**6, 2]), "not of this root"),
-    "text without lengths": (lambda at: keep_text(at, lengths=[]), "not of this root"),
     "text cut": (lambda at: keep_text(at, lengths=[4, 1]), "general text is truncated"),
     "text that is none": (
         lambda at: (at / "root-root" / "general_text.safetensors").write_bytes(b"text"),
@@ -173,7 +163,9 @@ def test_the_profile_of_an_evaluation_is_of_the_models_task(wanted: dict[str, An
 
 
 @pytest.mark.parametrize("harm", HARM)
-def test_what_does_not_fit_together_is_told(harm: str, wanted: dict[str, Any], tmp_path: Path) -> None:
+def test_artifacts_that_do_not_fit_together_are_refused(
+    harm: str, wanted: dict[str, Any], tmp_path: Path
+) -> None:
     act, words = HARM[harm]
     act(tmp_path)
     answer = run_request(wanted)
@@ -305,12 +297,8 @@ def test_commands_say_what_is_wrong(site: Site, tmp_path: Path) -> None:
     for arguments, words in (
         (("export_version", "spam", str(tmp_path / "x")), "--tenant for a model"),
         (("export_version", str(site.hplm.pk), str(tmp_path / "x")), "no such"),
-        (("export_version", "ham", str(tmp_path / "x"), "--tenant=acme"), "no such"),
-        (("export_version", "spam", str(tmp_path / "x"), "--tenant=nobody"), "no such"),
         (("export_version", "spam", str(archive), "--tenant=acme"), "already exists"),
         (("import_version", str(archive)), "belongs to a tenant"),
-        (("import_version", str(archive), "--tenant=acme"), "A model named 'spam' already exists"),
-        (("import_version", str(archive), "--tenant=globex", "--parent=999999999"), "no such"),
         (("import_version", str(tmp_path / "nowhere"), "--tenant=globex"), "cannot be read"),
     ):
         with pytest.raises(CommandError, match=words):

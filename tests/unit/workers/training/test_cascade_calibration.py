@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from inference.cascade.dispatcher import OUTPUT_KINDS, Level
 from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.cascade.profile import Bin
-from inference.text.tasks import TASKS
 from tests.unit.workers.training.cascade_world import (
     CLASSES,
     classified,
@@ -27,15 +26,12 @@ from workers.training.cascade.calibration import (
     fit_platt,
     fit_temperature,
     level_answers,
-    negative_log_likelihood,
     reliability,
     reliability_of,
 )
 from workers.training.cascade.outputs import OutputsByLevel
 from workers.training.datasets import Example, SpanAnswer
 from workers.training.tasks import task_kind
-
-LABELLED = [task for task in TASKS if task != "regression"]
 
 
 @pytest.mark.parametrize("sharpness", [0.4, 1.0, 3.0])
@@ -47,21 +43,6 @@ def test_the_temperature_undoes_what_makes_a_model_too_sure(sharpness: float) ->
 def test_each_level_has_its_own_temperature() -> None:
     outputs = made_up("classification", 400)
     assert fit_temperature(outputs, Level.TABLE) > 1.5 * fit_temperature(outputs, Level.FULL)
-
-
-@pytest.mark.parametrize("task", LABELLED)
-@pytest.mark.parametrize("level", Level)
-def test_the_temperature_has_the_least_error_of_all(task: str, level: Level) -> None:
-    from workers.training.cascade.calibration import _choices
-
-    outputs = made_up(task, 120)
-    logits, expected = _choices(outputs, level)
-    found = fit_temperature(outputs, level)
-    least = negative_log_likelihood(logits, expected, found)
-    assert all(
-        least <= negative_log_likelihood(logits, expected, other) + 1e-6
-        for other in np.geomspace(0.1, 10, 40)
-    )
 
 
 def test_numbers_have_no_temperature() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inference.cascade.answer_plan import answer_plan
-from inference.cascade.dispatcher import HASH_BYTES, AnswerPolicy, Coverage, Dispatcher, Level
+from inference.cascade.dispatcher import HASH_BYTES, AnswerPolicy, Coverage, Level
 from inference.cascade.platt_scaling import UNSCALED
 from inference.cascade.profile import CascadeProfile
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
@@ -20,8 +20,6 @@ from inference.text.tokenization import TextTokenizer
 from tests.unit.tiny import tiny_tokenizer
 from tests.unit.workers.training.cascade_world import (
     CLASSES,
-    FULL_COST,
-    TABLE_COST,
     classified,
     made_up,
     outputs_by_level,
@@ -29,7 +27,6 @@ from tests.unit.workers.training.cascade_world import (
 )
 from tests.unit.workers.training.conftest import Branch
 from workers.training.cascade.calibration import expected_calibration_error, reliability
-from workers.training.cascade.dispatcher_choice import SHARES, choose_dispatcher
 from workers.training.cascade.outputs import OutputsByLevel, count_operations, text_hash
 from workers.training.cascade.selection import (
     MIN_ROWS,
@@ -38,7 +35,6 @@ from workers.training.cascade.selection import (
     TOLERANCE,
     fit_profile,
     level_metrics,
-    summary,
 )
 from workers.training.cascade.simulation import (
     Simulation,
@@ -178,12 +174,6 @@ def test_the_standard_error_of_accuracies_is_that_of_the_paired_differences() ->
     assert standard_error(outputs, answers[0], answers[0]) == 0
 
 
-def test_candidates_cost_the_tables_and_what_goes_on(fitted: tuple[OutputsByLevel, CascadeProfile]) -> None:
-    _, profile = fitted
-    for one in profile.candidates:
-        assert one.operations == pytest.approx(TABLE_COST + one.escalated * FULL_COST)
-
-
 def test_a_profile_is_read_back_and_fitted_alike_every_time(
     fitted: tuple[OutputsByLevel, CascadeProfile], tmp_path: Path
 ) -> None:
@@ -201,17 +191,6 @@ def test_on_other_rows_the_cascade_lies_between_the_levels_and_near_the_full_one
     assert found["table"] < found["cascade"]
     assert found["cascade"] > found["full"] - 0.05
     assert 0 < found["escalated"] < 1
-
-
-def test_the_summary_names_the_levels_the_share_and_the_kind_of_dispatcher(
-    fitted: tuple[OutputsByLevel, CascadeProfile],
-) -> None:
-    _, profile = fitted
-    found = summary(profile)
-    assert found["cascade"] == profile.candidate().metric
-    assert found["escalated"] == profile.candidate().escalated
-    assert found["dispatcher"]["kept"] in ("confidence", "logistic")
-    assert (found["ece"]["table"] is None) == (profile.kind == "number")
 
 
 def test_a_logistic_is_kept_where_coverage_tells_what_the_confidence_does_not() -> None:
@@ -242,17 +221,6 @@ def test_the_confidence_alone_is_kept_where_coverage_tells_nothing() -> None:
     gain = profile.report["dispatcher"]["gain"]
     assert (gain > 0) == bool(profile.coefficients)
     assert abs(gain) < 0.01
-
-
-def test_both_kinds_are_compared_at_the_same_shares() -> None:
-    outputs = made_up("classification", ROWS)
-    confidences = outputs.confidences(Level.TABLE, 1.0, 0.5)
-    choice = choose_dispatcher(simulation(outputs), Dispatcher("classes"), confidences)
-    report = choice.report
-    assert len(report["confidence"]) == len(report["logistic"]) == len(SHARES)
-    mean = np.mean(report["logistic"]) - np.mean(report["confidence"])
-    assert report["gain"] == pytest.approx(mean, abs=2e-4)
-    assert report["changed"] == pytest.approx(changed(outputs).mean(), abs=1e-4)
 
 
 def test_the_weight_is_the_share_of_the_accuracies_of_what_goes_on() -> None:
@@ -338,13 +306,6 @@ def test_numbers_on_which_both_levels_agree_rarely_go_on() -> None:
     levels = [[[np.asarray([at + by])] for at in range(200)] for by in (0.0, 0.5)]
     profile = fit_profile(outputs_by_level(kind, examples, levels))
     assert profile.candidate().escalated < 0.1
-
-
-def test_numbers_of_one_value_fit_a_profile() -> None:
-    kind = task_kind("regression", ["value"])
-    examples = [Example(f"text {at}", value=1.0) for at in range(80)]
-    levels = [[[np.asarray([at + by])] for at in range(80)] for by in (0.0, 0.5)]
-    assert fit_profile(outputs_by_level(kind, examples, levels)).rows == 80
 
 
 def test_a_text_draws_what_a_request_for_it_draws() -> None:

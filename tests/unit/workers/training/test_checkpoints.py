@@ -1,4 +1,4 @@
-"""Checkpoints: the last whole state of every stage, whatever happened while it was written."""
+"""Checkpoints and sealed folders: whole or absent, whatever happened while they were written."""
 
 import errno
 from pathlib import Path
@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 
 from inference.errors import HplmError
 from workers.training.checkpoints import CheckpointStore, seeded_generator, seeded_rng
-from workers.training.disk import disk_full_errors
+from workers.training.disk import build_once, disk_full_errors, read_seal, seal_digest
 
 
 class Clock:
@@ -20,7 +20,7 @@ class Clock:
         return self.now
 
 
-def test_what_was_saved_last_is_loaded(tmp_path: Path) -> None:
+def test_last_saved_checkpoint_is_loaded(tmp_path: Path) -> None:
     kept = CheckpointStore(tmp_path / "job")
     kept.save("closed form", 3, {"w": torch.zeros(2)}, {"loss": 0.1})
     kept.save("closed form", 7, {"w": torch.arange(4.0)[::2]}, {"loss": 1 / 3, "best": [1, "a", None]})
@@ -58,7 +58,7 @@ def test_half_a_checkpoint_is_none_and_a_damaged_one_too(tmp_path: Path) -> None
     assert kept.load("b") is None
 
 
-def test_one_is_due_when_the_time_has_passed_and_not_right_after_another(tmp_path: Path) -> None:
+def test_checkpoint_is_due_after_its_interval(tmp_path: Path) -> None:
     clock = Clock()
     kept = CheckpointStore(tmp_path, 10.0, clock=clock)
     assert not kept.is_due()
@@ -103,7 +103,7 @@ def test_other_troubles_stay_what_they_are(error: Exception) -> None:
     assert caught.value is error
 
 
-def test_one_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:
+def test_failed_save_keeps_the_checkpoint_before(tmp_path: Path) -> None:
     kept = CheckpointStore(tmp_path)
     kept.save("a", 1, {}, {})
     (tmp_path / "a.partial").mkdir()
@@ -122,3 +122,48 @@ def test_a_companion_reads_checkpoints_and_never_writes_them(tmp_path: Path) -> 
     assert not reading.is_due()
     assert (saved := reading.load("a")) is not None
     assert saved.step == 3
+
+
+def make(folder: Path) -> dict[str, object]:
+    (folder / "part").write_bytes(b"1234")
+    return {"rows": 4}
+
+
+def never(folder: Path) -> dict[str, object]:
+    raise AssertionError("it is there already")
+
+
+def test_sealed_folder_is_not_built_again(tmp_path: Path) -> None:
+    assert build_once(tmp_path / "part", make) == {"rows": 4}
+    assert build_once(tmp_path / "part", never) == {"rows": 4}
+
+
+def test_a_damaged_or_cut_file_is_no_part(tmp_path: Path) -> None:
+    build_once(tmp_path / "part", make)
+    for damage in (b"12", b"1235"):
+        (tmp_path / "part" / "part").write_bytes(damage)
+        assert read_seal(tmp_path / "part") is None
+        assert build_once(tmp_path / "part", make) == {"rows": 4}
+        assert read_seal(tmp_path / "part") == {"rows": 4}
+
+
+def test_a_maker_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fails(folder: Path) -> dict[str, object]:
+        make(folder)
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        build_once(tmp_path / "part", fails)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_first_of_two_concurrent_builders_wins(tmp_path: Path) -> None:
+    def overtaken(folder: Path) -> dict[str, object]:
+        build_once(tmp_path / "part", make)
+        (folder / "part").write_bytes(b"late")
+        return {"rows": 0}
+
+    build_once(tmp_path / "part", overtaken)
+    assert (tmp_path / "part" / "part").read_bytes() == b"1234"
+    assert [path.name for path in tmp_path.iterdir()] == ["part"]
+    assert len(seal_digest(tmp_path / "part")) == 64

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from inference.errors import HplmError
 from workers.training import fragment_counts
 from workers.training.fragment_counts import CHOSEN_FILE, FragmentTables, choose_fragments
-from workers.training.ngrams import FULL, PAIR, TOKEN, Packing, Window
+from workers.training.ngrams import FULL, Packing, Window
 from workers.training.progress import Cancelled
 
 Fragment = tuple[int, ...]
@@ -93,7 +93,7 @@ def test_fragments_of_two_numbers_are_told_apart(folder: Path) -> None:
         assert found(opened) == [(1, 2, 3, 4, 5)]
 
 
-def test_what_does_not_fit_in_memory_is_counted_on_disk(folder: Path) -> None:
+def test_counts_larger_than_memory_use_the_disk(folder: Path) -> None:
     """Two million different fragments are some 100 MB to a hash table that may have 24."""
     packing = Packing(Window(2, 5_000))
     numbers = np.random.default_rng(0).permutation(2_000_000)
@@ -108,7 +108,7 @@ def test_what_does_not_fit_in_memory_is_counted_on_disk(folder: Path) -> None:
         assert opened.select_covering(FULL, 0.0001) == (2, 4)
 
 
-def test_what_does_not_fit_anywhere_is_said_so(folder: Path) -> None:
+def test_counts_without_memory_and_disk_are_out_of_memory(folder: Path) -> None:
     values = np.random.default_rng(0).integers(0, 5_000, (500_000, 2)).tolist()
     opened = tables(folder, Packing(Window(2, 5_000)), memory_mb=1)
     with opened, pytest.raises(HplmError) as caught:
@@ -158,8 +158,3 @@ def test_longer_windows_keep_the_short_ends_of_texts_and_the_frequent_long_ones(
     assert {(50, 50, token, 50) for token in (1, 2, 5, 6, 7, 8, 9)} <= chosen
     assert (50, 7, 8, 50) in chosen
     assert set(report["coverage"]) == {"4-gram", "trigram", "bigram"}
-
-
-def test_kinds_of_a_window() -> None:
-    assert PAIR not in Window(2, 9).kinds
-    assert Window(3, 9).kinds[-1] == TOKEN

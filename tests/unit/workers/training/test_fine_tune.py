@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from inference.cascade.dispatcher import AnswerPolicy
 from inference.cascade.profile import CASCADE_FILE, CascadeProfile
@@ -139,7 +138,7 @@ def test_root_lower_half_and_table_stay_as_they_are(tuned: dict[str, Any]) -> No
     assert tuned["untouched"]
 
 
-def test_what_is_stored_answers_as_well_as_what_was_trained(
+def test_stored_model_has_the_metrics_of_training(
     branch: Branch, tuned: dict[str, Any], tmp_path: Path
 ) -> None:
     files = tuned["files"]
@@ -169,17 +168,6 @@ def test_the_cascade_is_stored_with_the_model_and_reported(tuned: dict[str, Any]
     assert levels["table"] == report["test"]["value"]
     assert levels.keys() == {"table", "cascade", "full", "escalated"}
     assert 0 < profile.table.operations < profile.full.operations
-
-
-def test_a_dev_split_of_two_rows_of_one_class_has_a_cautious_cascade(branch: Branch, tmp_path: Path) -> None:
-    files = dataset(tmp_path, "classification", train=40)
-    rows = [{"text": "happy happy", "label": "a"}, {"text": "great great", "label": "a"}]
-    few = replace(files, dev=json_lines(tmp_path / "few.jsonl", rows))
-    report = tune(branch, few, tmp_path / "out", settings=replace(SMALL, epochs=1))
-    profile = CascadeProfile.load(tmp_path / "out")
-    assert profile is not None
-    assert report["cascade"]["fitted"] is False
-    assert profile.candidate().cutoff == 0.95
 
 
 @pytest.mark.parametrize("policy", AnswerPolicy)
@@ -250,20 +238,6 @@ def test_labels_seed_and_metrics_are_stored_with_it(tuned: dict[str, Any]) -> No
     assert stored.pet.spec == SMALL.spec
 
 
-def test_labels_that_training_never_saw_are_wrong_and_not_fatal(
-    branch: Branch, tuned: dict[str, Any], tmp_path: Path
-) -> None:
-    rows = ROWS[tuned["task"]](10, 7)
-    for row in rows:
-        if "label" in row:
-            row["label"] = "unheard"
-        else:
-            row["tags"] = [tag.replace("person", "unheard") for tag in row["tags"]]
-    found = score(branch, tuned["out"], json_lines(tmp_path / "rows.jsonl", rows), tuned["task"])
-    assert found["value"] == 0.0
-    assert found["per_label"]["unheard"]["support"] == 10
-
-
 def test_the_share_of_truncated_texts_is_told(branch: Branch, tuned: dict[str, Any], tmp_path: Path) -> None:
     rows = ROWS[tuned["task"]](3, 1)
     if "text" in rows[0]:
@@ -275,28 +249,6 @@ def test_the_share_of_truncated_texts_is_told(branch: Branch, tuned: dict[str, A
         }
     file = json_lines(tmp_path / "rows.jsonl", rows)
     assert score(branch, tuned["out"], file, tuned["task"])["truncated_share"] == pytest.approx(1 / 3)
-
-
-def test_the_same_seed_gives_the_same_bytes_and_another_does_not(branch: Branch, tmp_path: Path) -> None:
-    files = dataset(tmp_path, "classification", train=40)
-    short = replace(SMALL, epochs=2)
-    for name, seed in (("first", 0), ("second", 0), ("third", 1)):
-        tune(branch, files, tmp_path / name, settings=replace(short, seed=seed))
-    assert contents(tmp_path / "first") == contents(tmp_path / "second")
-    assert contents(tmp_path / "first") != contents(tmp_path / "third")
-
-
-def test_an_update_starts_from_what_the_version_before_knew(branch: Branch, tmp_path: Path) -> None:
-    files = dataset(tmp_path, "classification")
-    tune(branch, files, tmp_path / "first")
-    still = replace(SMALL, epochs=1, learning_rate=1e-9)
-    fresh = tune(branch, files, tmp_path / "fresh", settings=still)
-    update = tune(branch, files, tmp_path / "update", settings=still, start_from=tmp_path / "first")
-    assert update["test"]["value"] > fresh["test"]["value"]
-    earlier, later = Hplm.load(tmp_path / "first"), Hplm.load(tmp_path / "update")
-    torch.testing.assert_close(
-        earlier.pet.weights["adapter.up_w"], later.pet.weights["adapter.up_w"], atol=1e-6, rtol=0
-    )
 
 
 def test_training_stops_when_the_dev_split_gets_no_better(branch: Branch, tmp_path: Path) -> None:
@@ -327,14 +279,6 @@ def test_one_label_is_refused_before_anything_is_written(branch: Branch, tmp_pat
     with pytest.raises(HplmError) as caught:
         tune(branch, replace(files, train=json_lines(tmp_path / "one.jsonl", rows)), tmp_path / "out")
     assert caught.value.code == "one_label"
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_loss_that_is_no_number_is_reported(branch: Branch, tmp_path: Path) -> None:
-    files = dataset(tmp_path, "classification")
-    with pytest.raises(HplmError) as caught:
-        tune(branch, files, tmp_path / "out", settings=replace(SMALL, learning_rate=float("inf")))
-    assert caught.value.code == "training_diverged"
     assert not (tmp_path / "out").exists()
 
 

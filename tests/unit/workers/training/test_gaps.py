@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.hplm import fragments
-from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_TRI, LEVEL_UNI
+from inference.hplm.fragments import LEVEL_LEFT, LEVEL_TRI, LEVEL_UNI
 from inference.hplm.plot import PlotTable
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.workers.training.world import NullReporter, corpus_file
@@ -33,28 +33,17 @@ def levels(gaps: SimulatedTable, text: list[int], *, leave_one_out: bool = False
     return found
 
 
-def test_text_that_was_counted_is_found_whole_at_full_coverage() -> None:
-    gaps = gaps_of([[1, 5, 6, 7, 2]], 100.0)
-    assert levels(gaps, [1, 5, 6, 7, 2]) == [LEVEL_TRI] * 5
-
-
 def test_its_own_occurrence_does_not_count_for_a_text_that_was_counted() -> None:
     gaps = gaps_of([[1, 5, 6, 7, 2]], 100.0)
     assert levels(gaps, [1, 5, 6, 7, 2], leave_one_out=True) == [LEVEL_UNI] * 5
 
 
-def test_what_another_text_has_too_is_found_in_one_that_was_counted() -> None:
+def test_fragments_shared_with_another_text_are_found() -> None:
     gaps = gaps_of([[1, 5, 6, 7, 2], [1, 5, 6, 8, 2]], 100.0)
     # [CLS] before 5, and 5 between [CLS] and 6, stand in both; 6 after 5 does, but not 6 before 7.
     assert levels(gaps, [1, 5, 6, 7, 2], leave_one_out=True) == [
         LEVEL_TRI, LEVEL_TRI, LEVEL_LEFT, LEVEL_UNI, LEVEL_UNI
     ]  # fmt: skip
-
-
-def test_either_neighbour_is_used_the_left_one_first() -> None:
-    gaps = gaps_of([[5, 6], [6, 7], [8, 7]], 100.0)
-    assert levels(gaps, [9, 5, 6, 7, 9])[2] == LEVEL_LEFT
-    assert levels(gaps, [9, 5, 8, 7, 9])[2] == LEVEL_RIGHT
 
 
 def test_no_coverage_leaves_the_ends_and_uni_grams() -> None:

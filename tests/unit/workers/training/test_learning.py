@@ -45,7 +45,7 @@ class Counter:
         self.total = tensors["total"]
 
 
-def test_as_many_steps_as_the_budget_has() -> None:
+def test_stage_takes_the_steps_of_its_budget() -> None:
     counter, recorder = Counter(), Recorder()
     train_stage("count", counter, Budget(5), recorder, CheckpointStore())
     assert counter.taken == [0, 1, 2, 3, 4]

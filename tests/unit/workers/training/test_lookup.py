@@ -1,7 +1,5 @@
 """States at the cut, kept on disk: a disk without room for them is told before any is made."""
 
-import errno
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -52,23 +50,7 @@ def test_states_for_which_the_disk_has_no_room_are_told_and_take_none_of_it(
     assert caught.value.code == "out_of_disk"
 
 
-def test_every_byte_is_asked_of_the_disk_beforehand(
-    backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-
-    def full(file: int, offset: int, size: int) -> None:
-        asked.append(size)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(HplmError) as caught:
-        compute_states([endless(7), endless(3)], backbone.lower_layers, "table", NothingIsMade(), tmp_path)
-    assert caught.value.code == "out_of_disk"
-    assert asked == [10 * backbone.root.config.hidden * 2]
-
-
-def test_they_lie_where_they_are_told_to_and_leave_nothing(
+def test_states_are_stored_in_the_given_folder_and_leave_nothing(
     backbone: Backbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sequences = [backbone.root.tokenizer.encode(text) for text in ("the river", "a stone in winter")]

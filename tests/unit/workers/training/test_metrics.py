@@ -75,7 +75,7 @@ def test_ties_go_to_the_alphabetically_first() -> None:
     assert most_frequent(["b", "a"]) == "a"
 
 
-def test_who_is_taken_for_whom() -> None:
+def test_confusion_counts_expected_by_predicted_labels() -> None:
     scores = classification_metrics(["a", "a", "b"], ["a", "c", "a"], train=["a"])
     assert scores["confusion"] == {"labels": ["a", "b", "c"], "rows": [[1, 0, 1], [1, 0, 0], [0, 0, 0]]}
     assert scores["macro_f1"] == pytest.approx((1 / 2 + 0) / 2)

@@ -38,7 +38,7 @@ class Line:
         return self.optimizer.train_step(targets, self.loss, weight_of=lambda _: 1.0)
 
 
-def test_when_memory_runs_out_the_step_is_taken_in_parts_with_the_same_result() -> None:
+def test_step_without_memory_is_accumulated_with_the_same_result() -> None:
     whole, parts = Line(), Line(room=2)
     for _ in range(5):
         assert parts.train_step() == pytest.approx(whole.train_step(), rel=1e-6)
@@ -109,7 +109,7 @@ def test_a_sum_of_means_over_different_things_is_the_same_in_parts() -> None:
     assert torch.allclose(weight, same, atol=1e-6)
 
 
-def test_one_text_that_does_not_fit_is_out_of_memory() -> None:
+def test_single_text_without_memory_is_out_of_memory() -> None:
     with pytest.raises(HplmError) as caught:
         Line(room=0).train_step()
     assert caught.value.code == "out_of_memory"
@@ -140,7 +140,7 @@ def test_a_gradient_that_is_no_number_stops_the_training() -> None:
     assert caught.value.code == "training_diverged"
 
 
-def test_it_goes_on_as_if_it_had_never_stopped() -> None:
+def test_resumed_optimizer_continues_identically() -> None:
     straight, first = Line(), Line()
     for _ in range(6):
         straight.train_step()
@@ -181,7 +181,7 @@ def test_rows_that_a_batch_touches_learn_as_with_adamw_and_others_stay() -> None
     assert torch.equal(table[3:], others)
 
 
-def test_what_stands_for_no_neighbour_is_no_row() -> None:
+def test_missing_id_selects_no_row() -> None:
     rows = SparseAdamW(torch.zeros(6, 3), 0.05)
     fragments = np.array([[6, 4, 2], [6, 2, 6]])
     rows.select(fragments)

@@ -140,12 +140,6 @@ def test_a_companion_that_died_is_noticed_at_the_next_check() -> None:
     assert reporter.left == 98
 
 
-def test_who_is_alone_watches_nobody() -> None:
-    reporter = NullReporter()
-    with peer_processes(idle, {}, (), 1) as others:
-        assert others.wrap(reporter) is reporter
-
-
 @pytest.mark.slow
 def test_a_conversion_with_a_companion_is_the_conversion_without(branch: Branch, tmp_path: Path) -> None:
     given: dict[str, Any] = {
@@ -183,10 +177,3 @@ def test_a_cancel_ends_the_companions_too(branch: Branch, tmp_path: Path) -> Non
         convert_in_process(**given, reporter=CancelAt(5, "distil"))
     assert not multiprocessing.active_children()
     assert ProcessGroup().world_size == 1
-
-
-def test_alone_it_is_the_first_of_one() -> None:
-    processes = ProcessGroup()
-    assert (processes.rank, processes.world_size) == (0, 1)
-    assert processes.shard([1, 2, 3]) == [1, 2, 3]
-    assert processes.sum(2.5) == 2.5

@@ -1,9 +1,5 @@
 """The search of a fine-tuning: what it tries, and that a job that was killed ends as if it never had been."""
 
-import multiprocessing
-import os
-import signal
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from inference.errors import HplmError
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.world import CancelAt, NullReporter, contents, dataset
 from workers.training import search
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles
 from workers.training.fine_tune import fine_tune
-from workers.training.prepared_split import forward
 from workers.training.progress import Cancelled, Reporter
 from workers.training.search import FineTuneSettings
 
@@ -41,18 +35,6 @@ def whole(branch: Branch, files: DatasetFiles, tmp_path_factory: pytest.TempPath
     out = tmp_path_factory.mktemp("whole") / "out"
     tune(branch, files, out)
     return contents(out)
-
-
-class KilledAt(NullReporter):
-    """Kills its own process, without a chance to tidy up, at the given step of training."""
-
-    def __init__(self, step: int) -> None:
-        self.left = step
-
-    def report(self, step: int, **metrics: float) -> None:
-        self.left -= "loss" in metrics
-        if self.left <= 0:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def tune(
@@ -93,22 +75,6 @@ def test_a_stopped_fine_tuning_goes_on_to_the_same_bytes(
     assert steps.made < 20
 
 
-def test_a_killed_fine_tuning_goes_on_to_the_same_bytes(
-    branch: Branch, files: DatasetFiles, whole: dict[str, bytes], tmp_path: Path
-) -> None:
-    child = multiprocessing.get_context("spawn").Process(
-        target=tune,
-        args=(replace_loaded(branch), files, tmp_path / "out"),
-        kwargs={"kept": tmp_path / "kept", "reporter": KilledAt(8)},
-    )
-    child.start()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
-    assert any((tmp_path / "kept").iterdir())
-    tune(branch, files, tmp_path / "out", kept=tmp_path / "kept")
-    assert contents(tmp_path / "out") == whole
-
-
 def test_every_learning_rate_is_tried_and_the_best_on_dev_is_kept(
     branch: Branch, files: DatasetFiles, tmp_path: Path
 ) -> None:
@@ -119,27 +85,6 @@ def test_every_learning_rate_is_tried_and_the_best_on_dev_is_kept(
     assert len(report["epochs"]) == 2
 
 
-def test_a_batch_that_has_no_room_is_taken_in_parts_with_the_same_result(
-    branch: Branch, files: DatasetFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = replace(SETTINGS, trials=1, dropout=0.0)
-    roomy = tune(branch, files, tmp_path / "roomy", settings=settings)
-    monkeypatch.setattr(search, "forward", _with_room_for(2))
-    tight = tune(branch, files, tmp_path / "tight", settings=settings)
-    for before, after in zip(roomy["epochs"], tight["epochs"], strict=True):
-        assert after["loss"] == pytest.approx(before["loss"], abs=1e-3)
-
-
-def test_a_machine_without_room_for_one_text_is_told(
-    branch: Branch, files: DatasetFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search, "forward", _with_room_for(0))
-    with pytest.raises(HplmError) as caught:
-        tune(branch, files, tmp_path / "out")
-    assert caught.value.code == "out_of_memory"
-    assert not (tmp_path / "out").exists()
-
-
 class Steps(NullReporter):
     """Counts the steps of training."""
 
@@ -147,11 +92,6 @@ class Steps(NullReporter):
 
     def report(self, step: int, **metrics: float) -> None:
         self.made += set(metrics) == {"loss"}
-
-
-def replace_loaded(branch: Branch) -> Branch:
-    """The branch as another process can be given it: folders alone."""
-    return replace(branch, loaded=None)  # type: ignore[arg-type]
 
 
 def _checks_before_training(branch: Branch, files: DatasetFiles, folder: Path) -> int:
@@ -173,14 +113,3 @@ class CheckCounter(CancelAt):
         if search.STAGE in self.stages:
             raise Cancelled
         self.checks += 1
-
-
-def _with_room_for(rows: int) -> Callable[..., torch.Tensor]:
-    def with_little_room(
-        model: Any, backbone: Any, split: Any, numbers: list[int], ways: list[int]
-    ) -> torch.Tensor:
-        if len(numbers) > rows:
-            raise torch.OutOfMemoryError("no room")
-        return forward(model, backbone, split, numbers, ways)
-
-    return with_little_room

@@ -52,15 +52,6 @@ def test_patterns_that_would_be_matched_for_ever_are_refused_by_name(
     assert HOSTILE in message
 
 
-@pytest.mark.usefixtures("tried_here")
-def test_ranks_by_the_patterns_that_configurations_have_are_read(
-    site: Site, root: Root, globex: APIClient
-) -> None:
-    patterns = {r"layer\.[0-9]+\.attention.self.query": 4, "^encoder.layer.3.output.dense": 4}
-    answer = send(globex, site, lora_members(root, r=8, rank_pattern={**patterns, "dense": 4}))
-    assert answer.status_code == 201, answer.content
-
-
 @pytest.mark.timeout(60)
 @pytest.mark.usefixtures("tried_here")
 def test_names_of_tensors_that_would_be_read_for_ever_are_refused(

@@ -10,7 +10,7 @@ from tests.unit.inference.generation.decoder_world import random_lora
 from tests.unit.tiny_decoder import tiny_decoder
 from tests.unit.workers.training.generative.world import chat_rows, prompt_rows, tiny_tokenizer
 from tests.unit.workers.training.world import NullReporter, json_lines
-from versiontree.tree.evaluation_answers import EvaluationAnswers, answers_filter, answers_read
+from versiontree.tree.evaluation_answers import EvaluationAnswers, answers_read
 from workers.training.datasets import DatasetFiles
 from workers.training.generative.evaluate import evaluate_generative
 from workers.training.generative.fine_tune import GenerativeSettings
@@ -66,11 +66,3 @@ def test_rows_with_the_same_prompt_are_answered_once_at_the_first_of_them(tmp_pa
     assert [one.row for one in stored.answered] == [1, 2]
     assert stored.answered[0].gold in ("yes", "no")
     assert stored.sampled
-
-
-def test_as_many_answers_are_stored_as_prompts_were_asked(tmp_path: Path) -> None:
-    rows = [{"prompt": f"{number} ", "completion": f"is {number}"} for number in range(10)]
-    _, stored, _ = evaluated(tmp_path, rows, prompts=5)
-    assert [one.row for one in stored.answered] == [1, 3, 5, 7, 9]
-    assert len(answers_filter(stored)) == 5
-    assert (tmp_path / "answers" / "answers.json").is_file()

@@ -220,7 +220,6 @@ def test_samples_are_short_whatever_the_answers_of_the_test_may_be(decoder: Deco
         {"lora": 0},
         {"lora": 257},
         {"adapter": 1025},
-        {"output_adapter": -1},
         {"projections": ("gates",)},
         {"projections": ()},
         {"lower_layers": LAYERS},

@@ -31,13 +31,6 @@ def shown(tokenizer: GenerativeTokenizer, sequence: TrainingSequence | None) -> 
     return "".join(pieces).replace(EOS_TOKEN, "<eos>"), [text.replace(EOS_TOKEN, "<eos>") for text in texts]
 
 
-def test_the_completion_and_the_stop_token_are_learned_and_the_prompt_is_not() -> None:
-    row = PromptRow("name: Aromi\n", " a pub ")
-    text, learned = shown(TINY, TINY.sequence(row))
-    assert (text, learned) == ("name: Aromi\n a pub <eos>", [" a pub <eos>"])
-    assert TINY.decode(TINY.prompt(row)) == "name: Aromi\n"
-
-
 def merging_tokenizer() -> GenerativeTokenizer:
     """Knows "a", "b" and "ab", so that a prompt and its completion can merge."""
     vocabulary = {"a": 0, "b": 1, "ab": 2, "<eos>": 3}
@@ -75,11 +68,6 @@ def test_every_answer_of_a_conversation_is_learned_up_to_its_stop_token() -> Non
     assert TINY.decode(TINY.prompt(row)).endswith("[user]Hello\n[assistant]")
 
 
-def test_a_greeting_that_opens_a_conversation_is_only_read() -> None:
-    _, learned = shown(TINY, TINY.sequence(ChatRow((LEARNED, USER, LEARNED))))
-    assert learned == ["Hi<eos>"]
-
-
 def test_an_answer_ends_with_a_stop_token_though_the_template_writes_none() -> None:
     tokenizer = tiny_tokenizer(template=TEMPLATE.replace(EOS_TOKEN, ""))
     text, learned = shown(tokenizer, tokenizer.sequence(ChatRow((USER, LEARNED))))
@@ -104,7 +92,7 @@ def test_a_template_that_never_continues_what_it_opens_is_an_error() -> None:
     assert caught.value.code == "malformed_row"
 
 
-def test_what_a_template_refuses_is_an_error_of_the_row() -> None:
+def test_row_refused_by_the_template_is_malformed() -> None:
     tokenizer = tiny_tokenizer(template="{{ raise_exception('roles must alternate') }}")
     with pytest.raises(HplmError, match="roles must alternate") as caught:
         tokenizer.sequence(ChatRow((USER, LEARNED)))

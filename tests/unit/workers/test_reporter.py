@@ -1,33 +1,109 @@
-"""How long a job says it will still take."""
+"""What a job reports while it runs: progress, events, and the time left."""
 
+import math
 from itertools import pairwise
+from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from versiontree.jobs.services.transitions import LeaseLost
 from versiontree.tree.selectors.past_jobs import START_STAGE
+from workers.jobs.outcome import to_json
 from workers.lease import Event, JobLease, Progress, TimeLeft
 from workers.reporter import DatabaseReporter
+from workers.training.progress import Cancelled
+
+PLAN = (("read", 0.1), ("look up", 0.2), ("look up", 0.2), ("learn", 0.5))
 
 
 class Listener:
-    """What a job tells, and a clock that the test moves."""
+    """Keeps what a job reports, and has a clock that the test moves."""
 
     lost = False
     cancel_requested = False
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.last = Progress()
+        self.reports: list[Progress] = []
+        self.events: list[Event] = []
+
+    @property
+    def last(self) -> Progress:
+        """The last report."""
+        return self.reports[-1]
 
     def update(self, report: Progress, event: Event | None = None) -> None:
-        self.last = report
+        self.reports.append(report)
+        if event is not None:
+            self.events.append(event)
 
 
 def reporter(listener: Listener, *shares: tuple[str, float]) -> DatabaseReporter:
     return DatabaseReporter(cast("JobLease", listener), shares, clock=lambda: listener.now)
+
+
+def test_progress_moves_by_each_stages_share_and_never_back() -> None:
+    listener = Listener()
+    job = reporter(listener, *PLAN)
+    for stage in ("read", "look up", "look up", "learn"):
+        job.start_stage(stage, 2)
+        for step in (1, 2):
+            job.report(step)
+    bar = [round(report.progress, 3) for report in listener.reports]
+    assert bar == [0.0, 0.05, 0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.5, 0.75, 1.0]
+
+
+def test_unplanned_stage_leaves_the_progress_alone() -> None:
+    listener = Listener()
+    job = reporter(listener, *PLAN)
+    job.start_stage("read", 0)
+    job.report(5)
+    assert listener.last.progress == pytest.approx(0.1), "steps beyond the total count for nothing"
+    job.start_stage("surprise", 10)
+    job.report(9)
+    assert listener.last.progress == pytest.approx(0.1)
+    assert listener.last.stage == "surprise"
+
+
+def test_metrics_become_events_now_and_then_and_at_the_end_of_a_stage() -> None:
+    listener = Listener()
+    job = reporter(listener, *PLAN)
+    job.start_stage("read", 100)
+    for step in range(1, 11):
+        listener.now = step * 0.5
+        job.report(step, loss=1.0 / step)
+    job.start_stage("learn", 1)
+    assert [event.data["step"] for event in listener.events if event.kind == "metrics"] == [1, 5, 9, 10]
+
+
+def test_metrics_that_are_no_numbers_are_reported_as_none() -> None:
+    listener = Listener()
+    job = reporter(listener, *PLAN)
+    job.start_stage("read", 1)
+    job.report(1, loss=math.nan, rate=math.inf, accuracy=0.5)
+    assert listener.last.metrics == {"loss": None, "rate": None, "accuracy": 0.5}
+
+
+def test_figures_become_plain_json() -> None:
+    figures = {"a": np.float32(0.5), "b": [np.int64(3), math.nan], 4: (True, None), "path": Path("x")}
+    assert to_json(figures) == {"a": 0.5, "b": [3, None], "4": [True, None], "path": "x"}
+    assert to_json(["a\x00b"]) == ["a\ufffdb"]
+
+
+def test_lost_lease_is_raised_before_a_cancel() -> None:
+    listener = Listener()
+    job = reporter(listener, *PLAN)
+    job.raise_if_cancelled()
+    listener.cancel_requested = True
+    with pytest.raises(Cancelled):
+        job.raise_if_cancelled()
+    listener.lost = True
+    with pytest.raises(LeaseLost):
+        job.raise_if_cancelled()
 
 
 def test_a_job_that_goes_on_counts_only_what_it_does_itself() -> None:
