@@ -88,3 +88,25 @@ def test_a_theme_that_is_chosen_in_the_administration_holds_on_the_tenants_pages
     desk.get_by_text("Dark", exact=True).click()
     desk.goto(OWN_PAGE)
     expect(desk.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_older_versions_are_reached_by_keyboard(desk: Page, world: World) -> None:
+    like = Version.unscoped.get(pk=world.hplm.pk)
+    Version.unscoped.bulk_create(
+        Version(
+            kind="model",
+            tenant=like.tenant,
+            root=like.root,
+            hplm=like.hplm,
+            parent=like.parent,
+            number=number,
+            state="ready",
+            digest=like.digest,
+            ready_at=like.ready_at,
+        )
+        for number in range(2, 61)
+    )
+    desk.goto(f"/admin/tree/hplm/{like.hplm_id}/change/")
+    for number, there in (("2", 35), ("3", 10), ("1", 36)):
+        desk.locator("#versions-data").get_by_role("link", name=number, exact=True).press("Enter")
+        expect(desk.get_by_role("link", name=f"acme/triage:{there}", exact=True)).to_be_visible()

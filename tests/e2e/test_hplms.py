@@ -1,21 +1,16 @@
-"""Growing the tree: creating a model and a domain, following their jobs, moving an alias, deleting."""
+"""Creating a model and a domain, and following the job of a model until it is ready."""
 
 import re
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tenants.audit.models import AuditEvent
-from tests.e2e.measures import evaluation
 from tests.e2e.tiny_files import TinyFiles
-from tests.e2e.world import WORKER, World, report, start, succeed, versions_finish
+from tests.e2e.world import World, report, start, succeed
 from tests.integration.versiontree.tree_factory import jobs_in_order
-from versiontree.jobs.services.lifecycle import job_event, job_fail
+from versiontree.jobs.services.lifecycle import job_event
 from versiontree.tree.models import Version
-from versiontree.tree.services.hplms import hplm_create, hplm_update
 from workers.coverage import coverage_measure
-
-UNMARKED = "rgba(0, 0, 0, 0)"
 
 
 def create_hplm(page: Page, world: World, name: str) -> None:
@@ -103,168 +98,6 @@ def test_an_hplm_is_created_and_its_job_followed_until_it_is_ready(
     assert beside is not None
     assert chart["width"] > 1.5 * beside["width"] > 300
     assert chart["y"] == pytest.approx(beside["y"], abs=60), "the events stand beside it"
-
-
-def test_a_page_that_shows_an_ended_job_asks_for_nothing_more(signed_in: Page, world: World) -> None:
-    asked: list[str] = []
-    signed_in.on("request", lambda request: asked.append(request.url))
-    signed_in.goto(f"/t/acme/jobs/{jobs_in_order(world.hplm)[0].pk}/")
-    signed_in.wait_for_load_state("networkidle")
-    assert [url for url in asked if "progress" in url or "/live/" in url] == []
-
-
-def test_a_failed_job_says_why_and_can_be_tried_again(signed_in: Page, world: World) -> None:
-    version = hplm_create(
-        tenant=world.tenant, name="broken", parent=world.root, dataset=world.dataset, actor=world.owner
-    )
-    job = jobs_in_order(version)[0]
-    start(job)
-    signed_in.goto(f"/t/acme/jobs/{job.pk}/")
-    job_fail(job_id=job.pk, worker=WORKER, code="job_crashed", message="The loss is not a number.")
-    expect(signed_in.get_by_role("alert")).to_contain_text("The loss is not a number.")
-    signed_in.get_by_role("button", name="Retry").click()
-    expect(signed_in.locator("#job")).to_contain_text("Queued")
-
-
-def test_a_queued_job_is_cancelled_after_a_question(signed_in: Page, world: World) -> None:
-    create_hplm(signed_in, world, "regretted")
-    signed_in.get_by_role("button", name="Cancel job").click()
-    question = signed_in.get_by_role("alertdialog")
-    expect(question).to_contain_text("Cancel this job?")
-    question.get_by_role("button", name="Go back").click()
-    expect(question).to_be_hidden()
-    signed_in.get_by_role("button", name="Cancel job").click()
-    question.get_by_role("button", name="Cancel job").click()
-    expect(signed_in.locator("#job")).to_contain_text("Canceled")
-
-
-def test_the_tree_shows_what_grew_from_what_and_a_node_opens_its_card(signed_in: Page) -> None:
-    signed_in.get_by_role("link", name="Version tree").first.click()
-    signed_in.wait_for_load_state()  # a card opens beside the tree once the scripts have run
-    tree = signed_in.locator(".tree")
-    expect(tree.locator(":scope > li > .node")).to_contain_text("minilm")
-    domain = tree.locator("li.domain", has_text="medicine")
-    expect(domain.locator("li.model")).to_contain_text("accuracy 44 of 48")
-    expect(domain.locator("li.model")).to_contain_text("@default")
-    domain.get_by_role("link", name="triage", exact=True).click()
-    card = signed_in.get_by_label("Details")
-    expect(card).to_contain_text("Parent: medicine v1")
-    card.get_by_role("link", name="Open").click()
-    expect(signed_in.get_by_role("heading", level=1)).to_have_text("triage")
-
-
-def test_a_branch_of_the_tree_is_closed_and_opened_and_the_tree_is_searched(signed_in: Page) -> None:
-    signed_in.goto("/t/acme/tree/")
-    limb = signed_in.get_by_role("button", name="medicine: 1 below")
-    limb.click()
-    expect(limb).to_have_attribute("aria-expanded", "false")
-    expect(signed_in.get_by_role("link", name="triage", exact=True)).to_have_count(0)
-    limb.click()
-    expect(signed_in.get_by_role("link", name="triage", exact=True)).to_be_visible()
-    signed_in.get_by_label("Search by name").fill("absent")
-    expect(signed_in.get_by_text("No matches")).to_be_visible()
-    signed_in.get_by_label("Search by name").fill("tri")
-    found = signed_in.get_by_role("link", name="triage", exact=True)
-    expect(found).to_be_visible()
-    expect(found).not_to_have_css("background-color", UNMARKED)
-    expect(signed_in.get_by_role("link", name="medicine", exact=True)).to_have_css(
-        "background-color", UNMARKED
-    )
-    signed_in.wait_for_url("**/tree/?q=tri")
-    signed_in.go_back()
-    expect(signed_in.get_by_label("Search by name")).to_have_value("absent")
-    expect(signed_in.get_by_text("No matches")).to_be_visible()
-    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Version tree")
-
-
-def test_an_hplm_is_rolled_back_with_one_button_and_a_reason_and_promoted_again(
-    signed_in: Page, world: World, files: TinyFiles
-) -> None:
-    assert world.hplm.hplm is not None
-    second = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
-    versions_finish(second, {"evaluate": evaluation(right=34)}, files=files)
-    signed_in.goto("/t/acme/models/triage/?part=Evaluation")
-    expect(signed_in.locator(".compare").get_by_role("row", name="Accuracy")).to_contain_text("44 of 48")
-    signed_in.locator("label", has_text="Overview").click()
-    versions = signed_in.locator("section", has=signed_in.get_by_role("heading", name="Versions"))
-    expect(versions.get_by_role("row", name="v2")).to_contain_text("@default")
-    signed_in.get_by_role("button", name="Roll back").first.click()
-    question = signed_in.get_by_role("dialog", name="Roll back")
-    question.get_by_label("Reason").fill("v2 is worse")
-    question.get_by_role("button", name="Roll back").click()
-    expect(versions.get_by_role("row", name="v1")).to_contain_text("@default")
-    expect(signed_in.get_by_role("button", name="Roll back")).to_have_count(0)
-    signed_in.locator("label", has_text="Settings").click()
-    expect(signed_in.get_by_text("v2 is worse")).to_be_visible()
-    moved = AuditEvent.unscoped.filter(verb="alias.move", actor=world.owner).latest("pk")
-    assert moved.detail == {"version": 1, "reason": "v2 is worse"}
-    promote(signed_in, "versions/2/compare/1/", "v2", "No, it is not")
-    expect(versions.get_by_role("row", name="v2")).to_contain_text("@default")
-    promote(signed_in, "versions/1/", "version 1", "It is")
-    expect(versions.get_by_role("row", name="v1")).to_contain_text("@default")
-
-
-def promote(page: Page, where: str, button: str, reason: str) -> None:
-    """Where one looks at versions, say why one of them shall answer; the model's page follows."""
-    page.goto(f"/t/acme/models/triage/{where}")
-    page.get_by_role("button", name=re.compile(f"^Promote.*{button}")).click()
-    question = page.get_by_role("dialog", name="Make this version the default?")
-    question.get_by_label("Reason").fill(reason)
-    question.get_by_role("button", name="Promote").click()
-
-
-def test_an_alias_is_made_with_a_reason_and_removed(signed_in: Page) -> None:
-    signed_in.goto("/t/acme/models/triage/?part=Settings")
-    form = signed_in.locator("section", has=signed_in.get_by_role("heading", name="Move an alias"))
-    form.get_by_label("Alias").fill("production")
-    form.get_by_label("Version").select_option(label="v1")
-    form.get_by_role("button", name="Move", exact=True).click()
-    expect(form.get_by_label("Reason")).to_be_focused()
-    form.get_by_label("Reason").fill("For the shop")
-    form.get_by_role("button", name="Move", exact=True).click()
-    expect(signed_in.get_by_text("@production now points to version 1")).to_be_visible()
-    signed_in.get_by_role("button", name="Remove").click()
-    question = signed_in.get_by_role("alertdialog", name="Remove @production?")
-    expect(question.get_by_label("Reason")).to_be_focused()
-    question.get_by_label("Reason").fill("The shop is closed")
-    question.get_by_role("button", name="Remove").click()
-    expect(signed_in.get_by_text("@production removed")).to_be_visible()
-    signed_in.locator(".tabbed").get_by_text("Settings").click()
-    expect(signed_in.get_by_text("v1 \u2192 removed")).to_be_visible()
-    expect(signed_in.get_by_text("The shop is closed")).to_be_visible()
-
-
-def test_a_job_is_cloned_into_a_form_with_its_settings(signed_in: Page, world: World) -> None:
-    version = hplm_create(
-        tenant=world.tenant,
-        name="careful",
-        parent=world.domain,
-        dataset=world.dataset,
-        settings={"learning_rate": 0.0004, "biases": False},
-        actor=world.owner,
-    )
-    signed_in.goto(f"/t/acme/jobs/{jobs_in_order(version)[0].pk}/")
-    signed_in.get_by_role("link", name="Duplicate").click()
-    review = signed_in.locator("section", has_text="New model")
-    for chosen in ("careful-2", "minilm / medicine v1", "Tickets", "0.0004"):
-        expect(review).to_contain_text(chosen)
-    steps = signed_in.get_by_role("navigation", name="Steps")
-    steps.get_by_role("link", name="Settings").click()
-    expect(signed_in.get_by_label("Learning rate")).to_have_value("0.0004")
-    signed_in.get_by_text("More settings").click()
-    expect(signed_in.get_by_label("Biases")).to_have_value("false")
-
-
-def test_an_hplm_is_deleted_once_its_name_was_typed(signed_in: Page) -> None:
-    signed_in.goto("/t/acme/models/triage/?part=Settings")
-    signed_in.get_by_role("button", name="Delete").click()
-    question = signed_in.get_by_role("alertdialog")
-    question.get_by_role("button", name="Delete").click()
-    expect(question).to_be_visible()
-    question.get_by_label("To confirm, type triage").fill("triage")
-    question.get_by_role("button", name="Delete").click()
-    expect(signed_in.get_by_role("status")).to_contain_text("triage deleted")
-    expect(signed_in.get_by_text("No models yet")).to_be_visible()
 
 
 def test_a_domain_is_created_from_a_corpus(signed_in: Page) -> None:

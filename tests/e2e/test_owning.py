@@ -1,8 +1,7 @@
-"""What an owner looks after: what was used, who did what, who is told, and a copy of everything."""
+"""What an owner looks after: webhooks, and a copy of everything."""
 
 import io
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -11,11 +10,8 @@ from django.db import connection
 from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
-from tenants.accounts.services.api_keys import api_key_create
 from tenants.webhooks.services.delivery import webhooks_send
 from tests.background import run_background
-from tests.e2e.test_answers import saved
-from tests.e2e.usage_history import create_usage_history
 from tests.e2e.world import World
 from tests.integration.tenants.webhooks.conftest import receiver
 from tests.integration.tenants.webhooks.receiver import Receiver
@@ -40,46 +36,6 @@ def send() -> None:
 
     with ThreadPoolExecutor(1) as worker:
         worker.submit(work).result()
-
-
-def test_usage_is_shown_for_other_days_by_other_things_and_saved_and_the_audit_log_is_searched(
-    signed_in: Page, world: World
-) -> None:
-    page, table = signed_in, signed_in.locator("#table")
-    key, _ = api_key_create(tenant=world.tenant, name="Help desk", scopes=["infer"], created_by=world.owner)
-    today = datetime.now(UTC).date()
-    create_usage_history(world, key.prefix)
-    page.get_by_role("link", name="Usage").click()
-    expect(table.locator("tbody tr")).to_have_count(25)
-    page.get_by_label("Period").select_option("Last 7 days")
-    page.get_by_role("button", name="Show").click()
-    expect(table.locator("tbody tr")).to_have_count(7)
-    table.get_by_role("link", name="API key").click()
-    expect(table.get_by_role("row", name="Help desk")).to_be_visible()
-    expect(page.get_by_label("Period")).to_have_value("7")
-    lines = saved(page, "Download CSV")
-    assert {line[2] for line in lines[1:]} == {"", key.prefix}
-    # It may be tomorrow by now.
-    assert date.fromisoformat(lines[-1][0]) - today in {timedelta(days=-6), timedelta(days=-5)}
-    page.get_by_label("Period").select_option("Custom range")
-    page.get_by_role("button", name="Show").click()
-    expect(page.get_by_role("alert")).to_contain_text("Choose the first day.")
-    expect(page.get_by_role("heading", name="Limits")).to_be_visible()
-
-    events = page.locator("table.audit tbody tr")
-    page.get_by_role("link", name="Audit log").click()
-    page.get_by_label("Event").select_option("API keys")
-    page.get_by_role("button", name="Show").click()
-    expect(events).to_have_count(1)
-    expect(events).to_contain_text("Help desk")
-    events.get_by_text("Details").click()
-    expect(events.locator("code").first).to_have_text("api_key.create")
-    page.get_by_label("Name").fill("nothing like it")
-    page.get_by_role("button", name="Show").click()
-    expect(page.get_by_text("No matching events")).to_be_visible()
-    page.get_by_label("Name").fill("")
-    page.get_by_role("button", name="Show").click()
-    assert [line[2:4] for line in saved(page, "Download CSV")[1:]] == [["api_key.create", key.prefix]]
 
 
 def test_a_webhook_is_made_tried_replayed_turned_off_and_deleted(signed_in: Page, receiver: Receiver) -> None:
