@@ -64,23 +64,6 @@ def test_a_root_is_registered_and_its_conversion_followed(desk: Page) -> None:
 
 OWN_PAGE = "/password/change/"
 """A page outside of the administration that an administrator without a tenant has."""
-LOOK = """() => {
-    const page = getComputedStyle(document.querySelector("#page") ?? document.body);
-    return [page.fontFamily, page.backgroundColor];
-}"""
-"""The typeface and the colour of the page."""
-
-
-def test_the_administration_looks_as_the_tenants_pages_do_in_the_theme_that_was_chosen_there(
-    desk: Page,
-) -> None:
-    for theme in ("Dark", "Light"):
-        desk.goto(OWN_PAGE)
-        desk.get_by_text(theme, exact=True).click()
-        expected = desk.evaluate(LOOK)
-        desk.goto("/admin/")
-        expect(desk.locator("html")).to_have_class(theme.lower())
-        assert desk.evaluate(LOOK) == expected
 
 
 def test_a_theme_that_is_chosen_in_the_administration_holds_on_the_tenants_pages(desk: Page) -> None:

@@ -3,9 +3,6 @@
 from playwright.sync_api import FilePayload, Page, expect
 
 from tests.e2e.world import World
-from tests.integration.versiontree.transfer.conftest import tried_here
-
-__all__ = ["tried_here"]
 
 
 def test_a_batch_is_begun_cancelled_and_deleted(signed_in: Page, world: World) -> None:

@@ -1,21 +1,9 @@
-"""Finding one's way: tenants, colours, and the navigation on a phone."""
+"""The colours that a person chose, and the navigation on a phone."""
 
 from playwright.sync_api import Page, expect
 
-from tenants.accounts.models import Membership
-from tenants.accounts.services.members import member_add
 from tests.e2e.conftest import sign_in
 from tests.e2e.world import World
-
-
-def test_a_member_of_two_tenants_goes_from_one_to_the_other(page: Page, world: World) -> None:
-    umbra = Membership.unscoped.get(user=world.stranger).tenant
-    member_add(tenant=umbra, user=world.viewer, role="viewer")
-    sign_in(page, world.viewer.username)
-    page.get_by_text("Acme Pharmacy", exact=True).first.click()
-    page.get_by_role("link", name="Umbra").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Umbra")
-    expect(page.get_by_text("No models yet")).to_be_visible()
 
 
 def test_the_colours_are_chosen_by_keyboard_and_stay_in_this_browser(signed_in: Page) -> None:

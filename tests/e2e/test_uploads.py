@@ -1,12 +1,11 @@
-"""Uploading a corpus or a dataset: check, look, store."""
+"""Uploading a dataset: check, look, choose columns, store."""
 
 from playwright.sync_api import FilePayload, Page, expect
 
 from tests.e2e.looking import picture
-from tests.e2e.world import corpus_file, tickets_file
+from tests.e2e.world import tickets_file
 
 NEW_DATASET = "/t/acme/data/datasets/new/"
-NEW_CORPUS = "/t/acme/data/corpora/new/"
 
 
 def given(name: str, content: bytes) -> FilePayload:
@@ -121,14 +120,3 @@ def test_a_changed_form_forgets_the_preview_that_no_longer_fits(signed_in: Page)
     signed_in.get_by_role("button", name="Save dataset").wait_for()
     signed_in.get_by_label("Training file").set_input_files(given("other.jsonl", b"{}"))
     expect(signed_in.get_by_role("button", name="Save dataset")).to_have_count(0)
-
-
-def test_a_corpus_is_previewed_and_then_stored(signed_in: Page) -> None:
-    signed_in.goto(NEW_CORPUS)
-    signed_in.get_by_label("Name", exact=True).fill("Leaflets of May")
-    signed_in.get_by_label("Text file").set_input_files(given("leaflets.txt", corpus_file(3).getvalue()))
-    signed_in.get_by_role("button", name="Check").click()
-    expect(signed_in.locator("#preview")).to_contain_text("1,501")
-    expect(signed_in.locator("#preview")).to_contain_text("Split into pieces")
-    signed_in.get_by_role("button", name="Save corpus").click()
-    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Leaflets of May")
