@@ -2,7 +2,6 @@
 
 import io
 import re
-from html import unescape
 
 import pytest
 from django.test import Client
@@ -27,39 +26,6 @@ def leaky(world: World) -> Dataset:
     uploads = {split: (f"{split}.jsonl", io.BytesIO(jsonl(rows).encode())) for split, rows in files.items()}
     return dataset_upload(
         tenant=world.tenant, name="Leaky", task="classification", files=uploads, allow_leaks=True
-    )
-
-
-def panel(client: Client, address: str, title: str) -> list[str]:
-    """What a panel of a page says, cell by cell."""
-    page = client.get(f"/t/acme/data/{address}/").content.decode()
-    [found] = re.findall(rf"<h2>{title}</h2>.*?</section>", page, re.DOTALL)
-    return [unescape(part).strip() for part in re.split(r"<[^>]+>", found) if part.strip()]
-
-
-def test_a_dataset_s_page_shows_lengths_labels_and_rows_that_stand_in_two_splits(
-    owner: Client, leaky: Dataset
-) -> None:
-    address = f"datasets/{leaky.pk}"
-    lengths = ["2 to 3", "2", "4 to 7", "23", "8 to 15", "11"]
-    assert panel(owner, address, "Lengths") == ["Lengths", "rows by words", *lengths]
-    assert owner.get(f"/t/acme/data/{address}/").content.decode().count('aria-label="8 to 15"') == 1
-    labels = ["good", "26", "bad", "10", "Imbalance", "2 to 1"]
-    assert panel(owner, address, "Labels") == ["Labels", "rows", *labels]
-    *_, head, dev, also, rows, share, same, first = panel(owner, address, "Overlap between splits")
-    assert head == "First rows"
-    assert (dev, also, rows, share, same, first) == ("dev", "train", "4", "100.0%", "3", "1, 2, 3, 4")
-    assert panel(owner, address, "Used by") == ["Used by", "Not used yet."]
-
-
-def test_a_dataset_whose_splits_share_nothing_says_so_and_what_was_made_from_it(
-    owner: Client, world: World
-) -> None:
-    address = f"datasets/{world.dataset.pk}"
-    assert "None. Letter case" in panel(owner, address, "Overlap between splits")[-1]
-    assert panel(owner, address, "Used by") == ["Used by", "triage v1", "Model", "Ready"]
-    assert (
-        'href="/t/acme/models/triage/versions/1/"' in owner.get(f"/t/acme/data/{address}/").content.decode()
     )
 
 
