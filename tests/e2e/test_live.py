@@ -4,8 +4,6 @@ and a restart, and by asking where events do not come through."""
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tenants.accounts.models import Membership
-from tenants.accounts.services.members import member_add, member_remove
 from tests.e2e.world import WORKER, World, report, start
 from tests.integration.serving_faults.servers import Web
 from tests.integration.versiontree.tree_factory import jobs_in_order
@@ -95,13 +93,3 @@ def test_where_events_do_not_come_through_the_page_asks_and_says_so(at_web: Brow
     job_succeed(job_id=job.pk, worker=WORKER, metrics={}, artifacts=[])
     expect(page.locator("#job")).to_contain_text("Succeeded")
     expect(page.locator(".live-mode")).to_be_hidden()
-
-
-def test_a_member_who_is_removed_while_the_page_follows_a_job_sees_it_no_more(
-    at_web: BrowserContext, world: World, job: Job
-) -> None:
-    page = opened(at_web, job)
-    expect(page.locator(".live-mode")).to_contain_text(LIVE)
-    member_add(tenant=world.tenant, user=world.admin, role="owner")
-    member_remove(membership=Membership.unscoped.get(tenant=world.tenant, user=world.owner))
-    expect(page.get_by_role("heading", level=1)).to_have_text("Not found")

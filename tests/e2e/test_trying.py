@@ -1,12 +1,7 @@
 """Trying a model: a real inference worker answers."""
 
-import json
-import shlex
-
 from playwright.sync_api import Page, expect
 
-from tests.e2e.gallery import furnish_kinds
-from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
 from tests.processes import InferenceWorker
 
@@ -50,54 +45,6 @@ def test_a_quality_is_chosen_and_the_answer_says_how_it_was_made(
         "button"
     ).first.click()
     expect(page.get_by_label("Exact")).to_be_checked()
-
-
-def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
-    signed_in: Page, world: World, files: TinyFiles, inference_worker: InferenceWorker
-) -> None:
-    furnish_kinds(world, files)
-    page, text = signed_in, 'a drug for the zebra\'s "heart"\nof مرحبا 👩'
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto("/t/acme/playground/?model=triage@default")
-    page.get_by_label("Text", exact=True).fill(text)
-    chosen, adding = (
-        page.get_by_role("list", name="Chosen").get_by_role("listitem"),
-        page.get_by_label("Models", exact=True),
-    )
-    for name in ("absent", "same-meaning@default", "topics@default"):
-        adding.press_sequentially(name[:5])
-        if name != "absent":
-            adding.fill(name)
-        adding.press("Enter")
-        expect(page.locator("#ask .errorlist, #ask .chips")).not_to_have_count(0)
-        if name == "topics@default":
-            expect(chosen).to_have_count(2)
-        else:
-            said = "no such model" if name == "absent" else "only models with the same kind of input"
-            expect(page.get_by_role("alert")).to_contain_text(said)
-        expect(page.get_by_label("Text", exact=True)).to_have_value(text)
-    page.wait_for_url("**/playground/?model=triage@default&model=topics@default")
-    page.get_by_role("button", name="Send", exact=True).click()
-    columns = page.locator("#answer article")
-    expect(columns).to_have_count(2)
-    expect(columns.nth(0)).to_contain_text("acme/triage v1")
-    expect(columns.nth(1)).to_contain_text("acme/topics v1")
-    for column in columns.all():
-        shaded = column.locator(".shaded")
-        words = [shade.inner_text() for shade in shaded.locator(".shade").all()]
-        assert words[:4] == ["a", "drug", "for", "the"]
-        levels = {shade.get_attribute("title") for shade in shaded.locator(".shade").all()}
-        assert levels <= {"Whole fragment", "Shorter part", "One token", "Computed"}
-        assert levels
-    columns.nth(1).get_by_text("API request").click()
-    columns.nth(1).get_by_role("button", name="Copy").first.click()
-    copied = page.wait_for_function("navigator.clipboard.readText()").json_value()
-    sent = json.loads(shlex.split(copied.replace(" \\\n", " "))[-1])
-    assert sent == {"model": "acme/topics@default", "inputs": [text]}
-    page.get_by_role("button", name="Remove triage@default").click()
-    expect(chosen).to_have_count(1)
-    page.wait_for_url("**/playground/?model=topics@default")
-    expect(page.get_by_label("Text", exact=True)).to_have_value(text)
 
 
 def test_markup_in_a_text_stays_text(

@@ -10,8 +10,8 @@ from tenants.accounts.services.invitations import invitation_create
 from tests.e2e.conftest import Enter
 from tests.e2e.emails import link_in_last_email
 from tests.e2e.navigation import follow
-from tests.e2e.test_second_factor import set_up
 from tests.e2e.world import PASSWORD, World
+from tests.integration.tenants.accounts.signing_in import code_of
 
 SIGNED_OUT = {
     "sign-in": "/login/",
@@ -69,7 +69,9 @@ def _of_ones_own(page: Page) -> Iterator[str]:
     page.get_by_label("Password").fill(PASSWORD)
     follow(page.get_by_role("button", name="Continue"))
     yield "account-second-factor-set-up"
-    set_up(page)
+    page.get_by_label("Code").fill(code_of(page.locator("main code").inner_text()))
+    page.get_by_role("button", name="Enable").click()
+    page.get_by_text("Print them").wait_for()
     yield "account-recovery-codes"
     page.goto("/second-factor/")
     yield "account-second-factor-on"

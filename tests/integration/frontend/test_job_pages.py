@@ -249,14 +249,6 @@ def test_a_domain_is_cloned_with_its_corpus_coverage_and_settings(owner: Client,
     }
 
 
-def test_a_further_version_is_cloned_into_the_form_of_a_further_version(owner: Client, world: World) -> None:
-    assert world.hplm.hplm is not None
-    more = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, settings={"epochs": 3}, actor=world.owner)
-    job = jobs_in_order(more)[0]
-    assert clone_link(owner, job) == f"/t/acme/models/triage/update/?dataset={world.dataset.pk}&epochs=3"
-    assert filled(owner, job)["epochs"] == "3"
-
-
 def test_what_was_made_from_nothing_that_is_there_cannot_be_cloned(owner: Client, world: World) -> None:
     Version.unscoped.filter(pk=world.hplm.pk).update(dataset=None)
     assert ">Duplicate<" not in page_of(owner, jobs_in_order(world.hplm)[0])

@@ -173,18 +173,6 @@ def test_a_long_job_s_curves_reach_from_its_beginning_to_its_end(world: World) -
     assert (loss.began, loss.now) == ("report 1", "report 120")
 
 
-def test_the_form_of_an_hplm_offers_every_knob_and_sends_those_filled_in(owner: Client, world: World) -> None:
-    form = owner.get("/t/acme/models/new/").context["form"]
-    assert {"epochs", "learning_rate", "seed"} <= set(form.fields)
-    assert {"patience", "seed"} <= set(form.more)
-    chosen = {"name": "tuned", "dataset": world.dataset.pk, "parent": world.root.pk}
-    assert owner.post("/t/acme/models/new/", chosen | {"epochs": 3, "seed": 7}).status_code == 302
-    version = Version.unscoped.get(hplm__name="tuned")
-    assert version.config["settings"] == {"epochs": 3, "seed": 7}
-    refused = owner.post("/t/acme/models/new/", chosen | {"name": "other", "epochs": 0})
-    assert list(refused.context["form"].errors) == ["epochs"]
-
-
 def test_the_form_of_a_domain_says_how_its_table_is_stored(owner: Client, world: World) -> None:
     form = owner.get("/t/acme/domains/new/").context["form"]
     assert {"distillation_weight", "vectors"} <= set(form.more)

@@ -15,7 +15,6 @@ from redis import Redis
 from hmi_site import env
 from hmi_site.dashboard import disk
 from hmi_site.dashboard.navigation import MENU
-from hmi_site.launcher.supervisor import RESTARTS_FILE, RestartRecord
 from inference.api.admission import close_gateway
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Levels, Recently, WorkerStatus
@@ -152,45 +151,6 @@ def test_the_settings_page_shows_values_without_secrets(
     assert not re.search("s3cret|pa55", text)
     client.force_login(User.objects.create_user("clerk", is_staff=True))
     assert client.get("/admin/settings/").status_code == 403
-
-
-def test_the_dashboard_tells_which_processes_were_started_again(
-    staff: Client, settings: Any, tmp_path: Any
-) -> None:
-    settings.HMI_RUNTIME_DIR = tmp_path
-    assert "restarted" not in read(staff, "/admin/")
-    record = RestartRecord(tmp_path / RESTARTS_FILE)
-    record.add("inference worker", "was ended by SIGKILL")
-    for _ in range(2):
-        record.add("web", "ended with exit code 1")
-    for address in PAGES[:2]:
-        text = read(staff, address)
-        assert re.search(r"Inference worker: restarted once; at [0-9:]+ it was ended by SIGKILL\.", text)
-        assert re.search(r"Web: restarted 2 times; at \d\d:\d\d it ended with exit code 1\.", text)
-    record.add("web", "ended with exit code 1", is_down=True)
-    assert "Web is down. Web: restarted 3 times" in read(staff, "/admin/")
-
-
-def test_the_page_of_a_tenant_tells_what_is_taken_leads_to_its_rows_and_sets_deletion_apart(
-    staff: Client, root: Version
-) -> None:
-    tenant = Tenant.objects.get(slug="acme")
-    usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
-    Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_models": 7})
-    assert "Active 1 1" in read(staff, "/admin/accounts/tenant/")
-    page = reverse("admin:accounts_tenant_change", args=[tenant.pk])
-    text = read(staff, page)
-    assert "1 of 7" in text
-    content = staff.get(page).content.decode()
-    for name in ("jobs_job", "tree_hplm", "accounts_apikey", "audit_auditevent"):
-        rows = reverse(f"admin:{name}_changelist") + f"?tenant__id__exact={tenant.pk}"
-        assert rows in content
-        assert staff.get(rows).status_code == 200
-    danger = re.findall(r'hmi-button-danger" type="submit" name="action" value="(\w+)"', content)
-    assert danger == ["delete_data"]
-    sent = {"action": "take_out", "_selected_action": tenant.pk}
-    told = staff.post(reverse("admin:accounts_tenant_changelist"), sent, follow=True).content.decode()
-    assert "/admin/transfer/takeout/?q=acme" in told
 
 
 @pytest.fixture

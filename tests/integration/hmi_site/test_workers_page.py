@@ -1,6 +1,5 @@
 """The page of the inference workers: figures, pipelines, and who may see it."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -43,34 +42,6 @@ def shown(client: Client, *, live: bool = False) -> Page:
     answer = client.get(PAGE, headers={"HX-Request": "true"} if live else {})
     assert answer.status_code == 200
     return Page(answer.content.decode())
-
-
-def test_staff_sees_every_figure_of_a_worker_by_its_name(staff: Client, redis: Redis) -> None:
-    beat(
-        redis,
-        roots=("minilm", "bert"),
-        hplms=10_000,
-        resident=12,
-        resident_bytes=3_000_000,
-        waiting=17,
-        batches=1234,
-        rows=56_789,
-        last_batch_at=time.time() - 7300,
-        slot_mismatches=0,
-    )
-    answer = staff.get(PAGE).content.decode()
-    assert dict(Page(answer).facts[-9:]) == {
-        "Roots": "minilm, bert",
-        "Device": "float16 on cuda:0",
-        "Last batch": "2 h ago",
-        "Rows waiting": "17",
-        "Batches, rows": "1,234, 56,789",
-        "Models in memory": "12 of 10,000, 2.9\xa0MB",
-        "Pinned in memory": "0 of 0",
-        "Slot mismatches": "0",
-        "Manifest": "0",
-    }
-    assert 'w1 <span class="hmi-badge hmi-is-ready">Ready</span>' in answer
 
 
 def test_figures_of_the_head_are_of_all_workers_together(staff: Client, redis: Redis) -> None:
