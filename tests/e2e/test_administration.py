@@ -24,24 +24,6 @@ def field(page: Page, name: str) -> Locator:
     return page.get_by_label(re.compile(rf"^{name}\W*$"))
 
 
-def test_a_domain_is_retired_once_its_name_was_typed(desk: Page, enter: Enter, world: World) -> None:
-    desk.goto(f"/admin/tree/domain/{world.domain.domain_id}/change/")
-    desk.get_by_role("button", name="Retire").click()
-    expect(desk.get_by_role("listitem").filter(has_text="minilm/medicine")).to_contain_text("acme/triage")
-    for typed in ("medicine", "minilm/medicine"):
-        desk.get_by_label("to confirm").fill(typed)
-        desk.get_by_role("button", name="Retire").click()
-        if typed == "medicine":
-            expect(desk.get_by_role("alert")).to_contain_text("Nothing was changed")
-            assert Version.unscoped.get(pk=world.domain.pk).state == "ready"
-    expect(desk.get_by_text("1 retired.")).to_be_visible()
-    assert Version.unscoped.get(pk=world.domain.pk).state == "retired"
-    enter(world.owner)
-    desk.goto("/t/acme/domains/new/")
-    expect(desk.get_by_label("Parent").get_by_role("option", name="minilm v1")).to_have_count(1)
-    expect(desk.get_by_label("Parent").get_by_role("option", name="medicine")).to_have_count(0)
-
-
 def test_a_root_is_registered_and_its_conversion_followed(desk: Page) -> None:
     desk.goto("/admin/tree/root/")
     desk.locator("a[href='/admin/tree/root/add/']").first.click()

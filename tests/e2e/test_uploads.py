@@ -21,19 +21,6 @@ def check_dataset(page: Page, file: FilePayload, name: str = "Tickets of May") -
     page.get_by_role("button", name="Check").click()
 
 
-def test_a_dataset_is_previewed_and_then_stored(signed_in: Page) -> None:
-    check_dataset(signed_in, given("tickets.jsonl", tickets_file().getvalue()))
-    preview = signed_in.locator("#preview")
-    expect(preview.get_by_role("row", name="train").first).to_contain_text("192")
-    expect(preview.get_by_text("side effects").first).to_be_visible()
-    expect(preview).to_contain_text("No dev or test file was given")
-    expect(preview).to_contain_text("0.0% of the rows are longer than 64 tokens")
-    expect(preview).to_contain_text("Measured with minilm, the only root that is ready")
-    signed_in.get_by_role("button", name="Save dataset").click()
-    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Tickets of May")
-    expect(signed_in.get_by_role("status").filter(has_text="saved")).to_be_visible()
-
-
 def test_columns_are_chosen_among_those_of_the_file_and_it_is_checked_again(signed_in: Page) -> None:
     rows = b"message,kind\n" + b"".join(b"text number %d,%s\n" % (n, (b"a", b"b")[n % 2]) for n in range(60))
     text, label = (signed_in.get_by_label(name, exact=True) for name in ("Text", "Label"))

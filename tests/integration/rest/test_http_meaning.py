@@ -90,14 +90,6 @@ def test_the_open_inference_protocol_says_which_packings_it_takes(owner: APIClie
     assert answer["Accept-Encoding"] == "gzip, deflate, identity"
 
 
-def test_a_content_type_that_is_not_taken_is_415(owner: APIClient) -> None:
-    answer = owner.post(MANAGE, "<a/>", content_type="application/xml")
-    assert told(answer) == (415, "unsupported_type", "Content-Type")
-    assert JSON in answer.json()["error"]["message"]
-    of_openai = owner.post(FINE_TUNING, "<a/>", content_type="application/xml")
-    assert told(of_openai) == (415, "unsupported_type", "Content-Type")
-
-
 def test_an_answer_in_a_kind_that_there_is_not_is_406(owner: APIClient) -> None:
     answer = owner.get(MANAGE, headers={"Accept": "text/csv"})
     assert told(answer) == (406, "not_acceptable", "Accept")
