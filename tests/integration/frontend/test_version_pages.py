@@ -5,11 +5,9 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from django.test import Client
 from django.utils import timezone
 
-from frontend.presenters.cascade import cascade_summary
 from frontend.presenters.job_charts import MAX_POINTS, job_charts
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.usage.services.answer_counts import AnswerCount
@@ -22,7 +20,6 @@ from tests.unit.tenants.files import jsonl, texts
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.services.lifecycle import job_event
 from versiontree.tree.models import Version
-from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 
 
@@ -31,17 +28,6 @@ def page(client: Client, address: str) -> str:
     answer = client.get(f"/t/acme/{address}")
     assert answer.status_code == 200
     return answer.content.decode()
-
-
-@pytest.fixture
-def second(world: World) -> Version:
-    """A second version of triage, with everything that its jobs can report."""
-    assert world.hplm.hplm is not None
-    made = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
-    versions_finish(
-        made, {"evaluate": evaluation(right=45), "fine_tune": fine_tuning()}, files=nothing_of_use
-    )
-    return made
 
 
 def with_cascade(role: str, job: Job, folder: Path) -> None:
@@ -93,12 +79,6 @@ def record_answers(world: World, count: AnswerCount, day: date) -> None:
     answers_record(tenant=world.tenant, model_name="triage", version=1, count=count, day=day)
 
 
-def test_a_cascade_of_numbers_has_no_calibration(owner: Client, second: Version) -> None:
-    [step, *_] = lineage_of(second)
-    found = cascade_summary(cascade_of("number"), step.version.metrics)
-    assert (len(found.levels), found.charts) == (3, [])
-
-
 def test_a_cascade_that_cannot_be_read_is_said(owner: Client, world: World) -> None:
     assert world.hplm.hplm is not None
     made = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
@@ -108,26 +88,6 @@ def test_a_cascade_that_cannot_be_read_is_said(owner: Client, world: World) -> N
 
     versions_finish(made, files=broken)
     assert "cascade.json cannot be read" in page(owner, "models/triage/versions/2/")
-
-
-def test_who_may_write_sets_the_policy_of_a_version_where_others_read_it(
-    owner: Client, client: Client, world: World
-) -> None:
-    at = "models/triage/versions/1/"
-    assert "Default of this installation: cascade." in page(owner, at)
-    said = owner.post(f"/t/acme/{at}policy/", {"policy": "full"}, follow=True).content.decode()
-    assert "Policy saved." in said
-    assert '<option value="full" selected>Computed in full</option>' in said
-    refused = owner.post(f"/t/acme/{at}policy/", {"policy": "auto"}, follow=True).content.decode()
-    assert "The policy was not changed" in refused
-    assert Version.unscoped.get(pk=world.hplm.pk).policy == "full"
-    client.force_login(world.viewer)
-    shown = page(client, at)
-    assert "Computed in full" in shown.partition("<h2>Policy</h2>")[2].partition("</section>")[0]
-    assert 'name="policy"' not in shown
-    assert client.post(f"/t/acme/{at}policy/", {"policy": ""}).status_code == 403
-    client.force_login(world.owner)
-    assert "changed the policy of" in page(client, "audit/")
 
 
 def test_figures_measured_on_leaking_splits_say_so(owner: Client, world: World) -> None:

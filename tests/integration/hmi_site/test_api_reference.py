@@ -1,16 +1,32 @@
-"""The reference of the API: each operation says what it does, and shows an example."""
+"""The reference of the API: examples fit, and `openapi-python-client` makes a client of it."""
 
+import json
+import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
+from tests.peers import peer_python
+
 pytestmark = pytest.mark.django_db
 
 METHODS = {"get", "post", "put", "patch", "delete"}
 Json = dict[str, Any]
+REQUIREMENTS = Path(__file__).parent / "peers/openapi_python_client.txt"
+LONGEST_S = 800
+IMPORT_ALL = """
+import importlib, json, pkgutil
+import made.api as api
+operations = [each for each in pkgutil.walk_packages(api.__path__, "made.api.") if not each.ispkg]
+for each in operations:
+    importlib.import_module(each.name)
+print(json.dumps(len(operations)))
+"""
 
 
 @pytest.fixture
@@ -55,3 +71,25 @@ def test_examples_fit_their_schemas(schema: Json) -> None:
         for described, example in examples(operation):
             wrong = list(Draft202012Validator({**described, **components}).iter_errors(example))
             assert wrong == [], (method, path, example)
+
+
+@pytest.mark.slow
+def test_generated_client_has_every_operation_and_is_made_without_a_warning(
+    schema: Json, tmp_path: Path
+) -> None:
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    python = str(peer_python(REQUIREMENTS))
+    generate = ["generate", "--path", "schema.json", "--output-path", "made", "--meta", "none"]
+    made = run(tmp_path, python, "-m", "openapi_python_client", *generate, "--fail-on-warning")
+    assert "WARNING" not in made
+    assert json.loads(run(tmp_path, python, "-c", IMPORT_ALL)) == len(list(operations(schema)))
+
+
+def run(folder: Path, *command: str) -> str:
+    """What the command says. It finds what was installed beside its Python, such as a formatter."""
+    env = os.environ | {"PATH": f"{Path(command[0]).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=LONGEST_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr

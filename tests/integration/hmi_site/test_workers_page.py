@@ -1,6 +1,4 @@
-"""The page of the inference workers: figures, pipelines, and who may see it."""
-
-from collections.abc import Iterator
+"""The page of the inference workers: figures, pipelines and traces."""
 
 import pytest
 from django.test import Client
@@ -12,7 +10,6 @@ from inference.api.admission import close_gateway
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, TracedSpan, WorkerStatus
 from inference.queueing.worker_commands import TRACE, CommandListener
-from tenants.accounts.models import User
 from tests.integration.frontend.reading import Page
 
 SPANS = (
@@ -22,13 +19,6 @@ SPANS = (
     TracedSpan("retrieval", 8, "retrieve", 6.0, 4.0),
 )
 PAGE = "/admin/serving/"
-
-
-@pytest.fixture
-def staff(client: Client, db: None) -> Iterator[Client]:
-    client.force_login(User.objects.create_superuser("boss"))
-    yield client
-    close_gateway()
 
 
 def beat(redis: Redis, name: str = "w1", **more: object) -> None:
