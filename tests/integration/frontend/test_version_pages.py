@@ -13,7 +13,7 @@ from tenants.datasets.services.datasets import dataset_upload
 from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.usage import answers_record
 from tests.e2e.measures import evaluation, fine_tuning
-from tests.e2e.tiny_files import cascade_of
+from tests.e2e.tiny_files import with_cascade
 from tests.e2e.world import World, nothing_of_use, start, versions_finish
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl, texts
@@ -28,13 +28,6 @@ def page(client: Client, address: str) -> str:
     answer = client.get(f"/t/acme/{address}")
     assert answer.status_code == 200
     return answer.content.decode()
-
-
-def with_cascade(role: str, job: Job, folder: Path) -> None:
-    """The files of a version with a cascade."""
-    nothing_of_use(role, job, folder)
-    if role == "hplm":
-        cascade_of("classes").save(folder)
 
 
 def test_a_version_shows_the_levels_calibration_and_candidates_of_its_cascade(

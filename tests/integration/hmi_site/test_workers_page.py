@@ -34,7 +34,10 @@ def shown(client: Client, *, live: bool = False) -> Page:
     return Page(answer.content.decode())
 
 
-def test_figures_of_the_head_are_of_all_workers_together(staff: Client, redis: Redis) -> None:
+def test_figures_of_the_head_are_of_all_workers_together(
+    staff: Client, redis: Redis, settings: Settings
+) -> None:
+    settings.HMI_INFER_CAPACITY = 96
     beat(redis, "w1", recently=Recently(100.5, 10, 3.25, 20.0, 30.0))
     beat(redis, "w2", recently=Recently(20.0, 2000, 11.0, 12.0, 1300.0), state="draining")
     beat(redis, "w3")
