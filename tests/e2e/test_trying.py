@@ -18,12 +18,6 @@ def ask(page: Page, text: str) -> None:
     page.get_by_role("button", name="Send", exact=True).click()
 
 
-def test_without_an_inference_worker_the_page_says_so(signed_in: Page, world: World) -> None:
-    """The first of this file: the others share a worker that goes on."""
-    ask(signed_in, TEXT)
-    expect(signed_in.get_by_role("alert")).to_contain_text("No inference worker is ready")
-
-
 def test_a_quality_is_chosen_and_the_answer_says_how_it_was_made(
     signed_in: Page, world: World, inference_worker: InferenceWorker
 ) -> None:

@@ -1,4 +1,4 @@
-"""Uploading a dataset: check, look, choose columns, store."""
+"""Uploading a dataset: files that are dropped, rows that are skipped, a preview that no longer fits."""
 
 from playwright.sync_api import FilePayload, Page, expect
 
@@ -19,34 +19,6 @@ def check_dataset(page: Page, file: FilePayload, name: str = "Tickets of May") -
     page.get_by_label("Name", exact=True).fill(name)
     page.get_by_label("Training file").set_input_files(file)
     page.get_by_role("button", name="Check").click()
-
-
-def test_columns_are_chosen_among_those_of_the_file_and_it_is_checked_again(signed_in: Page) -> None:
-    rows = b"message,kind\n" + b"".join(b"text number %d,%s\n" % (n, (b"a", b"b")[n % 2]) for n in range(60))
-    text, label = (signed_in.get_by_label(name, exact=True) for name in ("Text", "Label"))
-    check, store = (signed_in.get_by_role("button", name=name) for name in ("Check", "Save dataset"))
-    check_dataset(signed_in, given("rows.csv", rows))
-    expect(signed_in.get_by_text("Choose the columns above")).to_be_visible()
-    text.select_option("message (text number 0)")
-    label.select_option("message (text number 0)")
-    check.click()
-    expect(signed_in.get_by_role("alert")).to_contain_text("60 distinct texts, too few")
-    expect(label).to_have_value("message")
-    label.select_option("kind (a)")
-    check.click()
-    store.wait_for()
-    signed_in.locator("[value=regression]").check()
-    expect(store.or_(label)).to_have_count(0)
-    check.click()
-    expect(signed_in.get_by_label("Value", exact=True)).to_have_value("")
-    signed_in.locator("[value=classification]").check()
-    check.click()
-    text.select_option("message (text number 0)")
-    label.select_option("kind (a)")
-    expect(signed_in.get_by_role("alert")).to_have_count(0)
-    check.click()
-    store.click()
-    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Tickets of May")
 
 
 def test_a_file_beside_a_field_does_not_take_the_page_away_and_one_above_it_is_shown(

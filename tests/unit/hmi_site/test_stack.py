@@ -159,18 +159,6 @@ def test_a_lost_connection_is_explained_by_the_end_of_the_server(
         pytest.fail("it cannot have started")
 
 
-def test_a_server_that_refuses_is_said_without_a_traceback(
-    make_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stack_module, "EXIT_SIGNAL_DELAY_S", 0.0)
-
-    def start(stack: Stack) -> None:
-        raise psycopg.OperationalError("no space left")
-
-    with pytest.raises(ChildError, match="HMI could not start: no space left"), make_stack(start):
-        pytest.fail("it cannot have started")
-
-
 def restarts(folder: Path) -> list[supervisor_module.Restart]:
     return supervisor_module.recent_restarts(folder, datetime.now(UTC))
 
@@ -191,16 +179,6 @@ def test_ctrl_c_while_a_child_waits_for_its_restart_leaves_nothing(
         os.kill(os.getpid(), signal.SIGINT)
         pytest.fail("it goes on")
     assert [one for one in (child, other) if one.exit_code() is None] == []
-
-
-def test_a_socket_that_somebody_removes_ends_the_run_with_advice(
-    make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stack_module, "CHECK_INTERVAL_S", 0.01)
-    socket = tmp_path / "valkey.sock"
-    stack = make_stack(lambda one: one._sockets.append(socket))
-    with pytest.raises(ChildError, match=r"valkey\.sock has been removed(?s:.*)HMI_RUNTIME_DIR"), stack:
-        stack.wait()
 
 
 def test_ctrl_c_leaves_the_block_quietly_even_when_pressed_twice(make_stack: MakeStack) -> None:
