@@ -13,10 +13,10 @@ def given(name: str, content: bytes) -> FilePayload:
     return {"name": name, "mimeType": "application/octet-stream", "buffer": content}
 
 
-def check_dataset(page: Page, file: FilePayload, name: str = "Tickets of May") -> None:
+def check_dataset(page: Page, file: FilePayload) -> None:
     """Fill in the form and press Check."""
     page.goto(NEW_DATASET)
-    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Name", exact=True).fill("Tickets of May")
     page.get_by_label("Training file").set_input_files(file)
     page.get_by_role("button", name="Check").click()
 
