@@ -24,24 +24,6 @@ def field(page: Page, name: str) -> Locator:
     return page.get_by_label(re.compile(rf"^{name}\W*$"))
 
 
-def test_a_domain_is_retired_once_its_name_was_typed(desk: Page, enter: Enter, world: World) -> None:
-    desk.goto(f"/admin/tree/domain/{world.domain.domain_id}/change/")
-    desk.get_by_role("button", name="Retire").click()
-    expect(desk.get_by_role("listitem").filter(has_text="minilm/medicine")).to_contain_text("acme/triage")
-    for typed in ("medicine", "minilm/medicine"):
-        desk.get_by_label("to confirm").fill(typed)
-        desk.get_by_role("button", name="Retire").click()
-        if typed == "medicine":
-            expect(desk.get_by_role("alert")).to_contain_text("Nothing was changed")
-            assert Version.unscoped.get(pk=world.domain.pk).state == "ready"
-    expect(desk.get_by_text("1 retired.")).to_be_visible()
-    assert Version.unscoped.get(pk=world.domain.pk).state == "retired"
-    enter(world.owner)
-    desk.goto("/t/acme/domains/new/")
-    expect(desk.get_by_label("Parent").get_by_role("option", name="minilm v1")).to_have_count(1)
-    expect(desk.get_by_label("Parent").get_by_role("option", name="medicine")).to_have_count(0)
-
-
 def test_a_root_is_registered_and_its_conversion_followed(desk: Page) -> None:
     desk.goto("/admin/tree/root/")
     desk.locator("a[href='/admin/tree/root/add/']").first.click()
@@ -64,23 +46,6 @@ def test_a_root_is_registered_and_its_conversion_followed(desk: Page) -> None:
 
 OWN_PAGE = "/password/change/"
 """A page outside of the administration that an administrator without a tenant has."""
-LOOK = """() => {
-    const page = getComputedStyle(document.querySelector("#page") ?? document.body);
-    return [page.fontFamily, page.backgroundColor];
-}"""
-"""The typeface and the colour of the page."""
-
-
-def test_the_administration_looks_as_the_tenants_pages_do_in_the_theme_that_was_chosen_there(
-    desk: Page,
-) -> None:
-    for theme in ("Dark", "Light"):
-        desk.goto(OWN_PAGE)
-        desk.get_by_text(theme, exact=True).click()
-        expected = desk.evaluate(LOOK)
-        desk.goto("/admin/")
-        expect(desk.locator("html")).to_have_class(theme.lower())
-        assert desk.evaluate(LOOK) == expected
 
 
 def test_a_theme_that_is_chosen_in_the_administration_holds_on_the_tenants_pages(desk: Page) -> None:
@@ -88,3 +53,25 @@ def test_a_theme_that_is_chosen_in_the_administration_holds_on_the_tenants_pages
     desk.get_by_text("Dark", exact=True).click()
     desk.goto(OWN_PAGE)
     expect(desk.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_older_versions_are_reached_by_keyboard(desk: Page, world: World) -> None:
+    like = Version.unscoped.get(pk=world.hplm.pk)
+    Version.unscoped.bulk_create(
+        Version(
+            kind="model",
+            tenant=like.tenant,
+            root=like.root,
+            hplm=like.hplm,
+            parent=like.parent,
+            number=number,
+            state="ready",
+            digest=like.digest,
+            ready_at=like.ready_at,
+        )
+        for number in range(2, 61)
+    )
+    desk.goto(f"/admin/tree/hplm/{like.hplm_id}/change/")
+    for number, there in (("2", 35), ("3", 10), ("1", 36)):
+        desk.locator("#versions-data").get_by_role("link", name=number, exact=True).press("Enter")
+        expect(desk.get_by_role("link", name=f"acme/triage:{there}", exact=True)).to_be_visible()

@@ -98,19 +98,3 @@ def test_a_connection_that_breaks_is_called_lost(signed_in: Page, watch: Watch) 
         expect(answers.last).to_contain_text("failed")
         expect(page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
         page.unroute(COMPLETIONS)
-
-
-def test_a_fault_of_the_page_is_reported_and_not_called_a_lost_connection(
-    signed_in: Page, watch: Watch
-) -> None:
-    page = signed_in
-    page.goto(CHAT)
-    page.route(COMPLETIONS, streams('{"choices": null}'))
-    with page.expect_event("pageerror"):
-        send(page, "Hello")
-    answer = turns(page, "writer")
-    expect(answer).to_contain_text("page_error")
-    expect(answer).not_to_contain_text("connection_lost")
-    expect(page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
-    assert [fault.split(":")[0] for fault in watch.faults] == ["script"]
-    watch.faults.clear()

@@ -1,4 +1,4 @@
-"""Requests in the background that fail: one notice says so, and sends them again. Uploads by the form."""
+"""Requests in the background that fail: one notice says so, and sends them again."""
 
 import json
 
@@ -74,26 +74,3 @@ def test_an_upload_whose_server_fails_shows_the_notice_and_goes_on(signed_in: Pa
     notice.get_by_role("button", name="Try again").click()
     expect(signed_in.get_by_text("Uploaded", exact=True)).to_be_visible()
     expect(notice).to_have_count(0)
-
-
-def test_a_dataset_of_chats_is_uploaded_by_the_form(signed_in: Page) -> None:
-    signed_in.goto(NEW_DATASET)
-    signed_in.get_by_label("Name", exact=True).fill("Chats")
-    signed_in.locator("[value=chat]").check()
-    signed_in.get_by_label("Training file").set_input_files(given("chats.jsonl", CHATS))
-    signed_in.get_by_role("button", name="Check").click()
-    signed_in.get_by_role("button", name="Save dataset").click()
-    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Chats")
-
-
-def test_a_right_guess_of_the_columns_is_checked_and_can_be_changed(signed_in: Page) -> None:
-    rows = "Message,Category\n" + "".join(f"text number {n},{'ab'[n % 2]}\n" for n in range(60))
-    signed_in.goto(NEW_DATASET)
-    signed_in.get_by_label("Name", exact=True).fill("Guessed")
-    signed_in.get_by_label("Training file").set_input_files(given("rows.csv", rows.encode()))
-    signed_in.get_by_role("button", name="Check").click()
-    signed_in.get_by_role("button", name="Save dataset").wait_for()
-    picture(signed_in, "columns-guessed")
-    signed_in.get_by_text("Change", exact=True).click()
-    expect(signed_in.get_by_label("Label", exact=True)).to_have_value("Category")
-    picture(signed_in, "columns-guessed-open")

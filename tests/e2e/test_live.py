@@ -1,20 +1,13 @@
 """A job followed live: by server-sent events from the web server as the launcher starts it, through a reload
 and a restart, and by asking where events do not come through."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-
-import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tenants.accounts.models import Membership
-from tenants.accounts.services.members import member_add, member_remove
 from tests.e2e.world import WORKER, World, report, start
 from tests.integration.serving_faults.servers import Web
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.models import Job
-from versiontree.jobs.selectors import job_revisions
 from versiontree.jobs.services.lifecycle import job_event, job_succeed
 from versiontree.tree.services.hplms import hplm_create
 
@@ -100,46 +93,3 @@ def test_where_events_do_not_come_through_the_page_asks_and_says_so(at_web: Brow
     job_succeed(job_id=job.pk, worker=WORKER, metrics={}, artifacts=[])
     expect(page.locator("#job")).to_contain_text("Succeeded")
     expect(page.locator(".live-mode")).to_be_hidden()
-
-
-def test_a_member_who_is_removed_while_the_page_follows_a_job_sees_it_no_more(
-    at_web: BrowserContext, world: World, job: Job
-) -> None:
-    page = opened(at_web, job)
-    expect(page.locator(".live-mode")).to_contain_text(LIVE)
-    member_add(tenant=world.tenant, user=world.admin, role="owner")
-    member_remove(membership=Membership.unscoped.get(tenant=world.tenant, user=world.owner))
-    expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
-
-
-def test_a_stream_that_is_opened_again_goes_on_from_its_last_id(
-    at_web: BrowserContext, web: Web, job: Job
-) -> None:
-    cookies = {str(one["name"]): str(one["value"]) for one in at_web.cookies()}
-    first = mark(job)
-    start(job, 0.25, "train")
-    second = mark(job)
-    # A browser that reconnects asks for the same address again: what it has seen since is in the header.
-    address = f"/t/acme/jobs/{job.pk}/live/?after={first}"
-    with (
-        httpx.Client(base_url=web.url, cookies=cookies, trust_env=False, timeout=60) as client,
-        ExitStack() as streams,
-    ):
-
-        def ids(**headers: str) -> Iterator[str]:
-            answer = streams.enter_context(client.stream("GET", address, headers=headers, timeout=60))
-            lines = answer.iter_lines()
-            assert next(lines).startswith("retry: ")
-            return (line.removeprefix("id: ") for line in lines if line.startswith("id: "))
-
-        back = ids(**{"Last-Event-ID": second})
-        assert next(ids()) == second, "so both were looked at"
-        report(job, 0.5, "train")
-        third = mark(job)
-        assert next(back) == third, "nothing that it had seen comes again"
-        assert next(ids(**{"Last-Event-ID": second})) == third, "what happened while it was away"
-
-
-def mark(job: Job) -> str:
-    """How far the job is, as streams say it."""
-    return job_revisions([job.pk])[job.pk].word

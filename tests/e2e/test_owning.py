@@ -1,27 +1,100 @@
-"""What an owner looks after: what was used, who did what, who is told, and a copy of everything."""
+"""What an owner looks after: API keys, batches, members, and a copy of everything."""
 
 import io
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, date, datetime, timedelta
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 from zipfile import ZipFile
 
 import pytest
-from django.db import connection
-from playwright.sync_api import Page, expect
+from django.core.mail import EmailMessage
+from playwright.sync_api import Browser, FilePayload, Page, expect
 from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
 
-from tenants.accounts.services.api_keys import api_key_create
-from tenants.webhooks.services.delivery import webhooks_send
 from tests.background import run_background
-from tests.e2e.test_answers import saved
-from tests.e2e.usage_history import create_usage_history
-from tests.e2e.world import World
-from tests.integration.tenants.webhooks.conftest import receiver
-from tests.integration.tenants.webhooks.receiver import Receiver
+from tests.e2e.conftest import Watch, profile
+from tests.e2e.world import PASSWORD, World
 from versiontree.transfer.models import Takeout
 
-__all__ = ["receiver"]
+
+def test_created_key_is_shown_once_and_has_no_button_once_revoked(signed_in: Page) -> None:
+    page = signed_in
+    page.goto("/t/acme/keys/")
+    page.get_by_label("Name").fill("Help desk")
+    page.get_by_role("button", name="Create key").click()
+    plaintext = page.locator("#new-key").text_content()
+    page.wait_for_load_state()  # until the scripts have run a reload would send the form again
+    assert plaintext is not None
+    assert re.fullmatch(r"\w{8}\.\w{32}", plaintext)
+    page.reload()
+    row = page.get_by_role("row", name="Help desk")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("Active")
+    assert plaintext not in page.content()
+    page.get_by_role("button", name="Revoke").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Revoke").click()
+    page.get_by_text("Revoked and expired in the last 30 days (1)").click()
+    expect(row).to_contain_text("Revoked")
+    expect(row.get_by_role("button")).to_have_count(0)
+
+
+def test_a_batch_is_begun_cancelled_and_deleted(signed_in: Page, world: World) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Batches", exact=True).click()
+    page.get_by_label("Model", exact=True).fill("triag")
+    inputs = FilePayload(name="texts.jsonl", mimeType="application/jsonl", buffer=b'"a parcel"\n"a pill"\n')
+    page.get_by_label("Inputs").set_input_files(inputs)
+    page.get_by_role("button", name="Start batch").click()
+    expect(page.locator(".errorlist")).to_have_text("There is no such model.")
+    page.get_by_label("Model", exact=True).fill("triage")
+    page.get_by_label("Inputs").set_input_files(inputs)
+    page.get_by_role("button", name="Start batch").click()
+    expect(page.get_by_role("heading", name="texts.jsonl")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    page.wait_for_event("response")  # the page looks how far it is, and the question stands
+    page.get_by_role("alertdialog").get_by_role("button", name="Cancel").click()
+    expect(page.locator("#batch").get_by_role("status")).to_contain_text("Canceled")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("Batch texts.jsonl deleted.")).to_be_visible()
+    expect(page.get_by_text("No batches yet")).to_be_visible()
+
+
+MEMBERS = "/t/acme/members/"
+
+
+@pytest.fixture
+def other(browser: Browser, live_server: LiveServer) -> Iterator[Page]:
+    """A tab of somebody else's browser."""
+    with profile(browser, live_server.url, Watch(urlsplit(live_server.url).netloc)) as context:
+        yield context.new_page()
+
+
+def test_somebody_new_is_invited_opens_the_link_and_works_in_the_tenant(
+    signed_in: Page, other: Page, mailoutbox: list[EmailMessage]
+) -> None:
+    signed_in.get_by_role("link", name="Members").click()
+    signed_in.get_by_label("E-mail address").fill("nora@example.org")
+    signed_in.get_by_role("combobox", name="Role").select_option("Developer")
+    signed_in.get_by_role("button", name="Invite", exact=True).click()
+    link = signed_in.locator("#invitation-link").text_content()
+    assert link
+    assert link in str(mailoutbox[0].body)
+    expect(signed_in.get_by_role("row", name="nora@example.org")).to_contain_text("Pending")
+    other.goto(link)
+    expect(other.get_by_role("heading", level=1)).to_have_text("Acme Pharmacy invites you")
+    other.get_by_role("link", name="Sign up").click()
+    expect(other.get_by_label("E-mail address")).to_have_value("nora@example.org")
+    other.get_by_label("User name").fill("nora")
+    other.get_by_label("Password", exact=True).fill(PASSWORD)
+    other.get_by_label("Repeat the password").fill(PASSWORD)
+    other.get_by_role("button", name="Sign up").click()
+    expect(other.get_by_role("heading", level=1)).to_have_text("Acme Pharmacy")
+    expect(other.get_by_role("link", name="Upload data")).to_be_visible()
+    signed_in.goto(MEMBERS)
+    expect(signed_in.get_by_role("row", name="nora@example.org")).to_contain_text("Developer")
 
 
 @pytest.fixture
@@ -29,91 +102,6 @@ def exports(settings: Settings, tmp_path: Path) -> None:
     """A folder of their own for take-outs."""
     settings.HMI_EXPORT_ROOT = tmp_path / "exports"
     settings.HMI_EXPORT_ROOT.mkdir()
-
-
-def send() -> None:
-    """What waits, as a worker would; in a thread, since this one has the browser's event loop."""
-
-    def work() -> None:
-        webhooks_send(max_seconds=5)
-        connection.close()
-
-    with ThreadPoolExecutor(1) as worker:
-        worker.submit(work).result()
-
-
-def test_usage_is_shown_for_other_days_by_other_things_and_saved_and_the_audit_log_is_searched(
-    signed_in: Page, world: World
-) -> None:
-    page, table = signed_in, signed_in.locator("#table")
-    key, _ = api_key_create(tenant=world.tenant, name="Help desk", scopes=["infer"], created_by=world.owner)
-    today = datetime.now(UTC).date()
-    create_usage_history(world, key.prefix)
-    page.get_by_role("link", name="Usage").click()
-    expect(table.locator("tbody tr")).to_have_count(25)
-    page.get_by_label("Period").select_option("Last 7 days")
-    page.get_by_role("button", name="Show").click()
-    expect(table.locator("tbody tr")).to_have_count(7)
-    table.get_by_role("link", name="API key").click()
-    expect(table.get_by_role("row", name="Help desk")).to_be_visible()
-    expect(page.get_by_label("Period")).to_have_value("7")
-    lines = saved(page, "Download CSV")
-    assert {line[2] for line in lines[1:]} == {"", key.prefix}
-    # It may be tomorrow by now.
-    assert date.fromisoformat(lines[-1][0]) - today in {timedelta(days=-6), timedelta(days=-5)}
-    page.get_by_label("Period").select_option("Custom range")
-    page.get_by_role("button", name="Show").click()
-    expect(page.get_by_role("alert")).to_contain_text("Choose the first day.")
-    expect(page.get_by_role("heading", name="Limits")).to_be_visible()
-
-    events = page.locator("table.audit tbody tr")
-    page.get_by_role("link", name="Audit log").click()
-    page.get_by_label("Event").select_option("API keys")
-    page.get_by_role("button", name="Show").click()
-    expect(events).to_have_count(1)
-    expect(events).to_contain_text("Help desk")
-    events.get_by_text("Details").click()
-    expect(events.locator("code").first).to_have_text("api_key.create")
-    page.get_by_label("Name").fill("nothing like it")
-    page.get_by_role("button", name="Show").click()
-    expect(page.get_by_text("No matching events")).to_be_visible()
-    page.get_by_label("Name").fill("")
-    page.get_by_role("button", name="Show").click()
-    assert [line[2:4] for line in saved(page, "Download CSV")[1:]] == [["api_key.create", key.prefix]]
-
-
-def test_a_webhook_is_made_tried_replayed_turned_off_and_deleted(signed_in: Page, receiver: Receiver) -> None:
-    page, sent = signed_in, signed_in.locator("table.sent tbody tr")
-    page.get_by_role("link", name="Webhooks").click()
-    page.get_by_label("URL").fill("http://127.0.0.2/hooks")
-    page.get_by_label("An alias moves to another version").check()
-    page.get_by_role("button", name="Create webhook").click()
-    expect(page.locator(".errorlist")).to_be_visible()
-    expect(page.get_by_label("An alias moves to another version")).to_be_checked()
-    page.get_by_label("URL").fill(receiver.url)
-    page.get_by_role("button", name="Create webhook").click()
-    secret = page.locator("#new-secret").text_content()
-    assert secret
-    assert secret.startswith("whsec_")
-    page.get_by_role("button", name="Send test event").click()
-    assert secret not in page.content()
-    expect(sent).to_have_count(1)
-    send()
-    page.reload()
-    expect(sent).to_contain_text("Delivered")
-    sent.get_by_role("button", name="Replay").click()
-    send()
-    page.reload()
-    expect(sent).to_have_count(2)
-    assert len({request.headers["webhook-id"] for request in receiver.received}) == 1
-    page.get_by_role("button", name="Rotate secret").click()
-    page.get_by_role("dialog", name="Rotate the secret?").get_by_role("button", name="Rotate").click()
-    assert page.locator("#new-secret").text_content() != secret
-    page.get_by_role("button", name="Disable").click()
-    expect(page.get_by_role("heading", name="Disabled since")).to_be_visible()
-    page.get_by_role("button", name="Delete").click()
-    page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
-    expect(page.get_by_text("No webhooks yet")).to_be_visible()
 
 
 def test_all_data_is_taken_out_in_one_file_that_comes_without_a_reload(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, Request, expect
 
-from tenants.datasets.models import Corpus, Upload, UploadCheck
-from tenants.datasets.services.checks import check_run
+from tenants.datasets.models import Upload
 from tests.integration.serving_faults.servers import Web
 
 MEBIBYTE = 1024**2
@@ -150,18 +149,3 @@ def test_a_file_that_changed_while_it_was_half_done_begins_anew(tab: Page, large
     choose(tab, large_file)
     complete(tab, large_file)
     assert Upload.unscoped.get().sha256 == digest
-
-
-def test_a_file_that_a_worker_checks_is_followed_on_the_page(tab: Page, tmp_path: Path) -> None:
-    choose(tab, corpus_of(PIECE + MEBIBYTE, tmp_path))
-    tab.get_by_role("button", name="Check").click()
-    expect(tab.get_by_text("Queued")).to_be_visible()
-    check_run(UploadCheck.unscoped.get().pk)
-    expect(tab.get_by_text("First texts")).to_be_visible()
-    tab.get_by_role("button", name="Save corpus").click()
-    expect(tab.get_by_text("Queued")).to_be_visible()
-    check_run(UploadCheck.unscoped.get(store=True).pk)
-    expect(tab.get_by_role("heading", level=1)).to_have_text("Leaflets of June")
-    expect(tab.get_by_role("status").filter(has_text="saved")).to_be_visible()
-    assert Corpus.unscoped.filter(name="Leaflets of June").exists()
-    assert not Upload.unscoped.exists()

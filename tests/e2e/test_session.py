@@ -1,59 +1,9 @@
-"""Signing in and out, and finding one's way."""
+"""The colours that a person chose, and the navigation on a phone."""
 
 from playwright.sync_api import Page, expect
 
-from tenants.accounts.models import Membership
-from tenants.accounts.services.members import member_add
 from tests.e2e.conftest import sign_in
-from tests.e2e.navigation import follow
-from tests.e2e.world import PASSWORD, World
-
-
-def test_the_owner_signs_in_and_sees_what_the_tenant_has(page: Page, world: World) -> None:
-    sign_in(page, world.owner.username)
-    expect(page.get_by_role("heading", level=1)).to_have_text("Acme Pharmacy")
-    row = page.get_by_role("row", name="triage")
-    expect(row).to_contain_text("Ready")
-    expect(row).to_contain_text("44 of 48")
-
-
-def test_a_wrong_password_is_refused_in_words(page: Page, world: World) -> None:
-    page.goto("/login/")
-    page.get_by_label("User name").fill(world.owner.username)
-    page.get_by_label("Password").fill(f"not {PASSWORD}")
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("alert")).to_contain_text("rong user name or password")
-
-
-def test_signing_in_leads_to_the_page_that_was_asked_for(page: Page, world: World) -> None:
-    page.goto("/t/acme/tree/")
-    page.get_by_label("User name").fill(world.owner.username)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Version tree")
-
-
-def test_after_signing_out_the_pages_are_closed(signed_in: Page) -> None:
-    follow(signed_in.get_by_role("button", name="Sign out"))
-    signed_in.goto("/t/acme/")
-    expect(signed_in.get_by_role("button", name="Sign in")).to_be_visible()
-
-
-def test_a_member_of_two_tenants_goes_from_one_to_the_other(page: Page, world: World) -> None:
-    umbra = Membership.unscoped.get(user=world.stranger).tenant
-    member_add(tenant=umbra, user=world.viewer, role="viewer")
-    sign_in(page, world.viewer.username)
-    page.get_by_text("Acme Pharmacy", exact=True).first.click()
-    page.get_by_role("link", name="Umbra").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Umbra")
-    expect(page.get_by_text("No models yet")).to_be_visible()
-
-
-def test_the_keyboard_alone_leads_past_the_navigation(signed_in: Page) -> None:
-    signed_in.keyboard.press("Tab")
-    expect(signed_in.get_by_role("link", name="Skip to content")).to_be_focused()
-    signed_in.keyboard.press("Enter")
-    expect(signed_in.locator("#content")).to_be_focused()
+from tests.e2e.world import World
 
 
 def test_the_colours_are_chosen_by_keyboard_and_stay_in_this_browser(signed_in: Page) -> None:

@@ -1,7 +1,8 @@
-"""The drawing of the version tree: how large it is, and how it is moved about."""
+"""The drawing of the version tree: zoom, dragging, branches, search and cards."""
 
 from playwright.sync_api import Page, expect
 
+UNMARKED = "rgba(0, 0, 0, 0)"
 SCROLLED = "canvas => [canvas.scrollLeft, canvas.scrollTop]"
 
 
@@ -48,3 +49,37 @@ def test_the_tree_is_drawn_smaller_and_larger_and_dragged_about(signed_in: Page)
     drag(page, (box["x"] + box["width"] / 2, box["y"] + 4), 60)
     assert canvas.evaluate(SCROLLED) == [120, 0], "a box is no handle"
     expect(page.get_by_label("Details")).to_be_hidden()
+
+
+def test_a_branch_of_the_tree_is_closed_and_opened_and_the_tree_is_searched(signed_in: Page) -> None:
+    signed_in.goto("/t/acme/tree/")
+    limb = signed_in.get_by_role("button", name="medicine: 1 below")
+    limb.click()
+    expect(limb).to_have_attribute("aria-expanded", "false")
+    expect(signed_in.get_by_role("link", name="triage", exact=True)).to_have_count(0)
+    limb.click()
+    expect(signed_in.get_by_role("link", name="triage", exact=True)).to_be_visible()
+    signed_in.get_by_label("Search by name").fill("absent")
+    expect(signed_in.get_by_text("No matches")).to_be_visible()
+    signed_in.get_by_label("Search by name").fill("tri")
+    found = signed_in.get_by_role("link", name="triage", exact=True)
+    expect(found).to_be_visible()
+    expect(found).not_to_have_css("background-color", UNMARKED)
+    expect(signed_in.get_by_role("link", name="medicine", exact=True)).to_have_css(
+        "background-color", UNMARKED
+    )
+    signed_in.wait_for_url("**/tree/?q=tri")
+    signed_in.go_back()
+    expect(signed_in.get_by_label("Search by name")).to_have_value("absent")
+    expect(signed_in.get_by_text("No matches")).to_be_visible()
+    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Version tree")
+
+
+def test_node_of_the_tree_opens_its_card(signed_in: Page) -> None:
+    signed_in.goto("/t/acme/tree/")
+    signed_in.wait_for_load_state()  # a card opens beside the tree once the scripts have run
+    signed_in.get_by_role("link", name="triage", exact=True).click()
+    card = signed_in.get_by_label("Details")
+    expect(card).to_contain_text("Parent: medicine v1")
+    card.get_by_role("link", name="Open").click()
+    expect(signed_in.get_by_role("heading", level=1)).to_have_text("triage")

@@ -1,12 +1,11 @@
-"""Uploading a corpus or a dataset: check, look, store."""
+"""Uploading a dataset: files that are dropped, rows that are skipped, a preview that no longer fits."""
 
 from playwright.sync_api import FilePayload, Page, expect
 
 from tests.e2e.looking import picture
-from tests.e2e.world import corpus_file, tickets_file
+from tests.e2e.world import tickets_file
 
 NEW_DATASET = "/t/acme/data/datasets/new/"
-NEW_CORPUS = "/t/acme/data/corpora/new/"
 
 
 def given(name: str, content: bytes) -> FilePayload:
@@ -14,76 +13,12 @@ def given(name: str, content: bytes) -> FilePayload:
     return {"name": name, "mimeType": "application/octet-stream", "buffer": content}
 
 
-def check_dataset(page: Page, file: FilePayload, name: str = "Tickets of May") -> None:
+def check_dataset(page: Page, file: FilePayload) -> None:
     """Fill in the form and press Check."""
     page.goto(NEW_DATASET)
-    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Name", exact=True).fill("Tickets of May")
     page.get_by_label("Training file").set_input_files(file)
     page.get_by_role("button", name="Check").click()
-
-
-def test_a_dataset_is_previewed_and_then_stored(signed_in: Page) -> None:
-    check_dataset(signed_in, given("tickets.jsonl", tickets_file().getvalue()))
-    preview = signed_in.locator("#preview")
-    expect(preview.get_by_role("row", name="train").first).to_contain_text("192")
-    expect(preview.get_by_text("side effects").first).to_be_visible()
-    expect(preview).to_contain_text("No dev or test file was given")
-    expect(preview).to_contain_text("0.0% of the rows are longer than 64 tokens")
-    expect(preview).to_contain_text("Measured with minilm, the only root that is ready")
-    signed_in.get_by_role("button", name="Save dataset").click()
-    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Tickets of May")
-    expect(signed_in.get_by_role("status").filter(has_text="saved")).to_be_visible()
-
-
-def test_checking_stores_nothing(signed_in: Page) -> None:
-    check_dataset(signed_in, given("tickets.jsonl", tickets_file().getvalue()))
-    signed_in.get_by_role("button", name="Save dataset").wait_for()
-    signed_in.goto("/t/acme/data/")
-    expect(signed_in.get_by_text("Tickets of May")).to_have_count(0)
-
-
-def test_a_bad_file_is_refused_with_the_place_of_the_fault(signed_in: Page) -> None:
-    check_dataset(signed_in, given("tickets.csv", b"text,answer\nhello,a\n"))
-    refusal = signed_in.get_by_role("alert")
-    expect(refusal).to_contain_text("tickets.csv, line 1")
-    expect(refusal).to_contain_text("'label'")
-    expect(signed_in.get_by_role("button", name="Save dataset")).to_have_count(0)
-
-
-def test_a_zip_that_says_it_is_a_corpus_is_refused(signed_in: Page) -> None:
-    signed_in.goto(NEW_CORPUS)
-    signed_in.get_by_label("Name", exact=True).fill("Leaflets of May")
-    signed_in.get_by_label("Text file").set_input_files(given("leaflets.txt", b"PK\x03\x04" + bytes(200)))
-    signed_in.get_by_role("button", name="Check").click()
-    expect(signed_in.get_by_role("alert")).to_contain_text("leaflets.txt")
-
-
-def test_columns_are_chosen_among_those_of_the_file_and_it_is_checked_again(signed_in: Page) -> None:
-    rows = b"message,kind\n" + b"".join(b"text number %d,%s\n" % (n, (b"a", b"b")[n % 2]) for n in range(60))
-    text, label = (signed_in.get_by_label(name, exact=True) for name in ("Text", "Label"))
-    check, store = (signed_in.get_by_role("button", name=name) for name in ("Check", "Save dataset"))
-    check_dataset(signed_in, given("rows.csv", rows))
-    expect(signed_in.get_by_text("Choose the columns above")).to_be_visible()
-    text.select_option("message (text number 0)")
-    label.select_option("message (text number 0)")
-    check.click()
-    expect(signed_in.get_by_role("alert")).to_contain_text("60 distinct texts, too few")
-    expect(label).to_have_value("message")
-    label.select_option("kind (a)")
-    check.click()
-    store.wait_for()
-    signed_in.locator("[value=regression]").check()
-    expect(store.or_(label)).to_have_count(0)
-    check.click()
-    expect(signed_in.get_by_label("Value", exact=True)).to_have_value("")
-    signed_in.locator("[value=classification]").check()
-    check.click()
-    text.select_option("message (text number 0)")
-    label.select_option("kind (a)")
-    expect(signed_in.get_by_role("alert")).to_have_count(0)
-    check.click()
-    store.click()
-    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Tickets of May")
 
 
 def test_a_file_beside_a_field_does_not_take_the_page_away_and_one_above_it_is_shown(
@@ -128,16 +63,6 @@ def test_files_that_are_dropped_together_go_where_their_names_say(signed_in: Pag
         expect(field).to_contain_text(f"{name}.jsonl")
 
 
-def test_bad_rows_can_be_downloaded(signed_in: Page) -> None:
-    rows = b"".join(
-        b'{"text": "text %d", "label": "%s"}\n' % (n, b"ab"[n % 2 : n % 2 + 1]) for n in range(40)
-    )
-    check_dataset(signed_in, given("rows.jsonl", rows + b"{broken\n"))
-    with signed_in.expect_download() as download:
-        signed_in.get_by_role("link", name="Download invalid rows").click()
-    assert "{broken" in download.value.path().read_text()
-
-
 def test_bad_rows_are_skipped_by_one_click(signed_in: Page) -> None:
     rows = b"".join(
         b'{"text": "text %d", "label": "%s"}\n' % (n, b"ab"[n % 2 : n % 2 + 1]) for n in range(60)
@@ -154,20 +79,3 @@ def test_a_changed_form_forgets_the_preview_that_no_longer_fits(signed_in: Page)
     signed_in.get_by_role("button", name="Save dataset").wait_for()
     signed_in.get_by_label("Training file").set_input_files(given("other.jsonl", b"{}"))
     expect(signed_in.get_by_role("button", name="Save dataset")).to_have_count(0)
-
-
-def test_a_taken_name_is_said_beside_the_field(signed_in: Page) -> None:
-    check_dataset(signed_in, given("tickets.jsonl", tickets_file().getvalue()), name="Tickets")
-    signed_in.get_by_role("button", name="Save dataset").click()
-    expect(signed_in.locator(".errorlist")).to_contain_text("already a dataset with the name 'Tickets'")
-
-
-def test_a_corpus_is_previewed_and_then_stored(signed_in: Page) -> None:
-    signed_in.goto(NEW_CORPUS)
-    signed_in.get_by_label("Name", exact=True).fill("Leaflets of May")
-    signed_in.get_by_label("Text file").set_input_files(given("leaflets.txt", corpus_file(3).getvalue()))
-    signed_in.get_by_role("button", name="Check").click()
-    expect(signed_in.locator("#preview")).to_contain_text("1,501")
-    expect(signed_in.locator("#preview")).to_contain_text("Split into pieces")
-    signed_in.get_by_role("button", name="Save corpus").click()
-    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Leaflets of May")

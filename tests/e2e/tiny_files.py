@@ -12,6 +12,7 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from inference.text.tasks import OUTPUT_KINDS, TAGGING
+from tests.e2e.world import nothing_of_use
 from tests.unit.tiny import tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.jobs.models import Job
 
@@ -79,6 +80,13 @@ def cascade_of(kind: OutputKind) -> CascadeProfile:
         chosen=2,
         rows=240,
     )
+
+
+def with_cascade(role: str, job: Job, folder: Path) -> None:
+    """Write files that no model could be read from, and beside those of a model a cascade."""
+    nothing_of_use(role, job, folder)
+    if role == "hplm":
+        cascade_of("classes").save(folder)
 
 
 BINS = tuple(

@@ -1,17 +1,20 @@
 """The pages on which people sign in and look after their accounts."""
 
+import re
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
+from django.core import mail
 from django.core.cache import cache
 from playwright.sync_api import Page
 
 from tenants.accounts.models import User
 from tenants.accounts.services.invitations import invitation_create
+from tenants.base.background_tasks import background_tasks
 from tests.e2e.conftest import Enter
-from tests.e2e.emails import link_in_last_email
 from tests.e2e.navigation import follow
-from tests.e2e.test_second_factor import set_up
 from tests.e2e.world import PASSWORD, World
+from tests.integration.tenants.accounts.signing_in import code_of
 
 SIGNED_OUT = {
     "sign-in": "/login/",
@@ -69,7 +72,9 @@ def _of_ones_own(page: Page) -> Iterator[str]:
     page.get_by_label("Password").fill(PASSWORD)
     follow(page.get_by_role("button", name="Continue"))
     yield "account-second-factor-set-up"
-    set_up(page)
+    page.get_by_label("Code").fill(code_of(page.locator("main code").inner_text()))
+    page.get_by_role("button", name="Enable").click()
+    page.get_by_text("Print them").wait_for()
     yield "account-recovery-codes"
     page.goto("/second-factor/")
     yield "account-second-factor-on"
@@ -89,15 +94,23 @@ def _by_letter(page: Page, enter: Enter, world: World) -> Iterator[str]:
     page.goto("/email/")
     page.get_by_label("E-mail address").fill(MAILBOX)
     follow(page.get_by_role("button", name="Add"))
-    page.goto(link_in_last_email())
+    page.goto(_link_in_last_email())
     yield "e-mail-confirm"
     follow(page.get_by_role("button", name="Confirm"))
     enter(None)
     page.goto("/password/reset/")
     page.get_by_label("E-mail address").fill(MAILBOX)
     follow(page.get_by_role("button", name="Send"))
-    page.goto(link_in_last_email())
+    page.goto(_link_in_last_email())
     yield "password-reset-choose"
+
+
+def _link_in_last_email() -> str:
+    """The path of the link in the newest message."""
+    background_tasks.join()
+    found = re.search(r"https?://\S+", str(mail.outbox[-1].body))
+    assert found
+    return urlsplit(found[0]).path
 
 
 def _invited(page: Page, enter: Enter, world: World) -> Iterator[str]:

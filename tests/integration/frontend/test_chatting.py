@@ -52,13 +52,6 @@ def test_two_models_for_chat_stand_side_by_side(owner: Client) -> None:
     assert "triage reads one text" in page
 
 
-def test_each_column_of_the_page_has_an_id_of_its_own(owner: Client) -> None:
-    page = text_of(owner, PLAYGROUND, model=[CHAT, "writer:1", "acme/writer"])
-    ids = attributes(page, "article", "id")
-    assert len(set(ids)) == 3
-    assert all(re.fullmatch(r"[\w-]+", one or "") for one in ids)
-
-
 def test_what_is_filled_in_stays_when_a_model_is_added(owner: Client) -> None:
     asked = {"model": CHAT, "add": "poet@default", "generative": "1"}
     filled = {"text": "Hello", "system": "Be short.", "temperature": "0.3", "seed": "7", "max_tokens": ""}
@@ -83,23 +76,6 @@ def test_a_row_of_the_dataset_becomes_the_message_or_the_prompt(owner: Client) -
         assert re.search(r"<small dir=\"auto\">A number, \d+\.</small>", page)
         asked = {"model": model, "example": "0", "generative": "1"}
         assert re.fullmatch(r"What is \d+\?", fields(owner.post(UPDATE, asked).content.decode())[-1])
-
-
-def test_generative_models_are_suggested_by_name(owner: Client) -> None:
-    options = text_of(owner, "/t/acme/playground/models/", add="writ", model="poet@default")
-    assert attributes(options, "option", "value") == [CHAT]
-
-
-def test_the_pages_of_models_and_roots_say_what_the_decoder_is(owner: Client) -> None:
-    page = text_of(owner, "/t/acme/models/writer/versions/1/")
-    facts = dict(Page(page).facts)
-    assert (facts["Family"], facts["Layers"], facts["Chat template"]) == ("LLaMA", "3", "yes")
-    assert facts["Trained layers"] == "2 to 3"
-    root = text_of(owner, "/t/acme/roots/smol/versions/1/")
-    assert dict(Page(root).facts)["Context, in tokens"] == "40,000"
-    assert "No metrics yet" not in root
-    assert "Trained layers" not in root
-    assert "Family" not in dict(Page(text_of(owner, "/t/acme/models/triage/versions/1/")).facts)
 
 
 def test_the_layers_of_an_imported_lora_are_not_guessed() -> None:

@@ -15,10 +15,6 @@ from tests.unit.tenants.files import jsonl
 
 NEW, CHECK = "/t/acme/data/datasets/new/", "/t/acme/data/datasets/check/"
 PAIRS = [{"text": f"one {n}", "text_pair": f"two {n}", "kind": "ab"[n % 2], "score": n} for n in range(30)]
-QUESTIONS = [
-    {"q": f"who is {n}?", "passage": f"It is {n}.", "answers": {"text": [str(n)], "answer_start": [6]}}
-    for n in range(30)
-]
 CONLL = "".join(f"word{n} NN {'B-X' if n % 2 else 'O'}\n\n" for n in range(30))
 
 
@@ -57,14 +53,6 @@ def test_each_task_names_its_columns_and_what_was_read_stands_chosen(owner: Clie
     assert refused["First text"][1] == ways, "what is read anyway stands there once"
     assert asked("classification", pairs, column_label="kind")["Label of the pair"][0] == ways[2]
     assert asked("regression", pairs, column_value="score")["Value of the pair"][0] == ways[3]
-    single = asked("multilabel", jsonl([{"text": row["text"], "labels": [row["kind"]]} for row in PAIRS]))
-    assert {name: chosen for name, (chosen, _) in single.items()} == {
-        "Text": "text (one 0)",
-        "Second text": "none",
-        "Labels": 'labels (["a"])',
-    }
-    question = asked("question_answering", jsonl(QUESTIONS), column_question="q", column_context="passage")
-    assert [chosen for chosen, _ in question.values()][:2] == ["q (who is 0?)", "passage (It is 0.)"]
     tagged = asked("tagging", CONLL, "rows.conll")
     assert tagged == {
         "Tokens": ("1 (word0)", ["1 (word0)", "2 (NN)", "3 (O)"]),

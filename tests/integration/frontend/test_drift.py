@@ -1,7 +1,6 @@
 """Days on which a version leaves the band of its dev split: on its page, on the dashboard, and by webhook."""
 
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,21 +16,14 @@ from tenants.usage.services.usage import answers_record
 from tenants.webhooks.models import WebhookDelivery
 from tenants.webhooks.services.endpoints import webhook_create
 from tests.e2e.measures import evaluation
-from tests.e2e.tiny_files import cascade_of
-from tests.e2e.world import World, nothing_of_use, versions_finish
-from versiontree.jobs.models import Job
+from tests.e2e.tiny_files import cascade_of, with_cascade
+from tests.e2e.world import World, versions_finish
 from versiontree.tree.models import Version
 from versiontree.tree.services.hplms import hplm_update
 
 ON_DEV = cascade_of("classes")
 CONFIDENCE = sum(each.rows * each.confidence for each in ON_DEV.table.bins) / ON_DEV.rows
 ESCALATED = ON_DEV.candidate().escalated
-
-
-def with_cascade(role: str, job: Job, folder: Path) -> None:
-    nothing_of_use(role, job, folder)
-    if role == "hplm":
-        ON_DEV.save(folder)
 
 
 @pytest.fixture

@@ -2,18 +2,14 @@
 
 import csv
 import io
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils.html import escape
 
-from inference.batches.models import Batch
 from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_upload
-from tests.e2e.generative import DecoderFiles
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.reading import Page
 from tests.integration.tenants.content import stream
@@ -27,7 +23,6 @@ from versiontree.tree.training_settings import DECODER_SETTING_SPECS
 from workers.training.tasks.base import EvaluatedRow
 
 NEW = "/t/acme/models/new/"
-BATCHES = "/t/acme/batches/"
 VERSION = "/t/acme/models/writer/versions/1/"
 API = "/api/v1/tenants/acme/models/writer/versions/"
 COPIED = {"family": "llama", "layers": 30, "lower_layers": 10, "parameters": 134_515_008}
@@ -174,17 +169,6 @@ def test_two_versions_of_a_generative_model_are_compared_by_rouge_l(
     assert "<script>3</script>" not in text
 
 
-def test_the_answers_of_a_chat_are_shown_below_what_the_user_said(
-    owner: Client, world: World, decoder: Version
-) -> None:
-    version = writer(world, decoder, chats(world))
-    answers_keep(version, lambda row, number: EvaluatedRow("A number.", "", None, 0.0))
-    page = text_of(owner, f"{VERSION}answers/")
-    assert "user: What is" in page
-    assert "assistant: " not in page
-    assert "no text" in page
-
-
 def test_the_samples_of_a_fine_tuning_are_on_the_page_and_in_the_api(
     owner: Client, world: World, decoder: Version
 ) -> None:
@@ -218,26 +202,3 @@ def test_the_wizard_offers_the_decoders_and_their_settings(
     assert owner.post(NEW, filled).status_code == 302
     made = Version.unscoped.get(hplm__name="writer")
     assert made.config["settings"] == {"lora": 8, "projections": "all"}
-
-
-def test_the_wizard_offers_no_decoder_for_labels(owner: Client, world: World, decoder: Version) -> None:
-    parents = text_of(owner, NEW, step="parent", dataset=world.dataset.pk)
-    assert "smol" not in parents
-
-
-def test_a_batch_of_a_generative_model_is_started_on_the_page_that_says_what_a_line_is(
-    owner: Client, world: World, tmp_path: Path
-) -> None:
-    decoder = root_register(name="smol", kind=RootKind.DECODER, source="acme/smol", actor=world.admin)
-    versions_finish(decoder, {"convert": COPIED}, files=DecoderFiles(tmp_path))
-    decoder.refresh_from_db()
-    writer(world, decoder, prompts(world))
-    page = text_of(owner, BATCHES)
-    assert "For a generative model, each line is a prompt" in page
-    assert "an object with prompt or messages" in page
-    lines = jsonl([{"prompt": "Describe 7: ", "max_tokens": 5, "id": "seven"}])
-    file = SimpleUploadedFile("prompts.jsonl", lines.encode())
-    answer = owner.post(BATCHES, {"model": "writer", "file": file})
-    batch = Batch.unscoped.get()
-    assert (batch.model_name, batch.version_number, batch.filename) == ("writer", 1, "prompts.jsonl")
-    assert answer["Location"] == f"{BATCHES}{batch.pk}/"

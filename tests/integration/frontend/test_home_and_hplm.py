@@ -1,29 +1,18 @@
 """The home page of a tenant, new and old, and the page of a model with a history."""
 
-import re
 from datetime import timedelta
 
 from django.db.models import F
 from django.test import Client
-from django.utils import timezone
 
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.usage.models import UsageDay
 from tenants.usage.services.usage import usage_record, usage_sums_rebuild
-from tests.e2e.measures import evaluation
-from tests.e2e.world import World, nothing_of_use, versions_finish
-from versiontree.tree.models import Alias, Hplm, Version
+from tests.e2e.world import World
+from versiontree.tree.models import Hplm
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 
 FIRST_STEPS = "First steps"
-
-
-def second_version(world: World) -> Version:
-    """A further version of the model, which is the default now."""
-    assert world.hplm.hplm is not None
-    version = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
-    versions_finish(version, {"evaluate": evaluation(right=34)}, files=nothing_of_use)
-    return version
 
 
 def page_of(client: Client, address: str = "") -> str:
@@ -46,43 +35,6 @@ def test_first_steps_are_ticked_off_and_go_away_once_all_are_done(owner: Client,
     UsageDay.unscoped.update(day=F("day") - timedelta(days=40))
     usage_sums_rebuild(tenant=world.tenant)
     assert FIRST_STEPS not in page_of(owner), "another month has begun"
-
-
-def test_who_may_only_look_is_not_told_to_do_anything(client: Client, world: World) -> None:
-    client.force_login(world.viewer)
-    assert FIRST_STEPS not in page_of(client)
-
-
-def status(client: Client) -> str:
-    """What the list of models says of the only one there is."""
-    found = re.search(r'<td><span class="badge dot [a-z]+">([^<]+)</span>', page_of(client, "models/"))
-    assert found is not None
-    return found[1]
-
-
-def test_an_hplm_is_ready_while_its_requests_succeed(owner: Client, world: World) -> None:
-    assert status(owner) == "Ready"
-    usage = UsageDay.unscoped.filter(model_name="triage")
-    usage.update(requests=10, failed=4)
-    assert status(owner) == "40% of requests fail"
-    usage.update(day=timezone.now().date() - timedelta(days=30))
-    assert status(owner) == "Ready"
-    Alias.unscoped.all().delete()
-    assert status(owner) == "Ready"
-
-
-def test_a_first_version_has_nothing_to_roll_back_to(owner: Client, world: World) -> None:
-    assert "Roll back" not in page_of(owner, "models/triage/")
-    second_version(world)
-    assert "Roll back" in page_of(owner, "models/triage/")
-
-
-def test_who_moved_an_alias_and_why_stays_in_its_history(owner: Client, world: World) -> None:
-    second_version(world)
-    move = {"name": "default", "version": world.hplm.pk, "reason": "It mixes up refunds <again>"}
-    page = owner.post("/t/acme/models/triage/alias/", move, follow=True).content.decode()
-    assert "It mixes up refunds &lt;again&gt;" in page
-    assert "by olga" in page
 
 
 def test_an_hplm_whose_name_was_not_typed_is_not_deleted(owner: Client, world: World) -> None:

@@ -1,7 +1,6 @@
 """Ids that no row can have are refused in words, wherever a page reads one."""
 
 import pytest
-from django.conf import settings
 from django.test import Client
 
 from tests.e2e.world import World
@@ -59,8 +58,3 @@ def test_nul_in_a_form_is_refused_by_its_field(owner: Client, page: str) -> None
     answer = owner.post(f"/{page}/", {"chosen": "dataset:1\0", "name": "a\0", "login": "a\0"})
     assert answer.status_code == 422
     assert "NUL character" in answer.content.decode()
-
-
-def test_nul_in_a_session_cookie_is_refused(client: Client, world: World) -> None:
-    answer = client.get("/t/acme/", headers={"Cookie": f'{settings.SESSION_COOKIE_NAME}="\\000abcdefgh"'})
-    assert answer.status_code == 422

@@ -10,7 +10,6 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tenants.accounts.models import ApiKey, Membership, User
-from tenants.accounts.selectors import membership_of
 from tenants.accounts.services.api_keys import api_key_create, api_key_rotate
 from tenants.accounts.services.invitations import invitation_create
 from tenants.accounts.services.members import member_add
@@ -47,32 +46,6 @@ def test_an_owner_gives_roles_and_removes_with_the_keys_if_asked(owner: Client, 
     assert "Removed dev." in said(page)
     assert ApiKey.unscoped.get().revoked
     assert "no longer a member" in said(owner.get(KEYS))
-
-
-def test_the_last_owner_is_told_why_they_stay_and_another_may_go(owner: Client, world: World) -> None:
-    assert "Leave this tenant?" not in said(owner.get(MEMBERS))
-    page = owner.post(f"{MEMBERS}leave/", follow=True)
-    assert "Make another member an owner first" in said(page)
-    page = owner.post(f"{MEMBERS}{number(world, 'owner')}/role/", {"role": "viewer"}, follow=True)
-    assert "Make another member an owner first" in said(page)
-    owner.force_login(world.viewer)
-    assert "You left Acme Pharmacy." in said(owner.post(f"{MEMBERS}leave/", follow=True))
-    assert membership_of(world.viewer, world.tenant) is None
-    assert owner.get(MEMBERS).status_code == 404
-
-
-def test_another_tenants_members_and_invitations_are_not_there(client: Client, world: World) -> None:
-    invitation, _ = invitation_create(
-        tenant=world.tenant, email="new@example.org", role="viewer", actor=world.owner
-    )
-    client.force_login(world.stranger)
-    for address in (
-        f"members/{number(world, 'viewer')}/role/",
-        f"members/{number(world, 'viewer')}/remove/",
-        f"members/invitations/{invitation.pk}/resend/",
-        f"members/invitations/{invitation.pk}/withdraw/",
-    ):
-        assert client.post(f"/t/umbra/{address}", {"role": "viewer"}).status_code == 404, address
 
 
 def test_the_link_is_shown_once_and_what_is_wrong_with_an_address_at_its_field(

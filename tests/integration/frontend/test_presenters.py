@@ -6,13 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontend.presenters.charts import counted_bars, line_chart, parts
-from frontend.presenters.coverage import covered_parts
+from frontend.presenters.charts import counted_bars, parts
 from frontend.presenters.text_spans import text_spans
 from frontend.status import STYLES, style_of
-from frontend.templatetags.ui import duration, percent
+from frontend.templatetags.ui import duration
 from versiontree.jobs.models import JobState
-from versiontree.tree.models import Coverage
 from versiontree.tree.models.version import VersionState
 
 
@@ -34,26 +32,10 @@ def test_parts_of_a_whole_lie_end_to_end(amounts: list[float]) -> None:
     assert sum(part.share for part in drawn) == pytest.approx(1.0 if sum(amounts) else 0.0)
 
 
-def test_what_tables_hold_of_data_has_the_names_and_hues_of_all_pages() -> None:
-    held = covered_parts(Coverage(trigrams=5, bigrams=3, unigrams=2))
-    told = [(part.name, part.figure, part.hue) for part in held]
-    assert told == [
-        ("Whole fragment", "50.0%", "trigram"),
-        ("Shorter part", "30.0%", "bigram"),
-        ("One token", "20.0%", "unigram"),
-    ]
-
-
 def test_labels_beyond_the_limit_are_summed_up_in_a_last_line_without_a_bar() -> None:
     bars = counted_bars({f"label {n}": n for n in range(1, 21)}, limit=12)
     assert (bars[0].name, bars[0].share) == ("label 20", 1.0)
     assert (bars[-1].name, bars[-1].share, bars[-1].figure) == ("8 more", None, "36")
-
-
-def test_a_line_of_equal_figures_is_flat_and_drawn() -> None:
-    assert (
-        line_chart("Loss", {"loss": [2.0, 2.0, 2.0]}).lines[0].points == "0.00,96.00 50.00,96.00 100.00,96.00"
-    )
 
 
 def test_every_state_has_a_label_and_a_colour() -> None:
@@ -67,7 +49,3 @@ def test_every_state_has_a_label_and_a_colour() -> None:
 )
 def test_durations_are_written_as_people_say_them(seconds: float | None, words: str) -> None:
     assert duration(seconds) == words
-
-
-def test_an_absent_share_is_a_dash() -> None:
-    assert (percent(None), percent(0.8125)) == ("–", "81.2%")

@@ -6,13 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontend.presenters.charts import LEVELS, histogram_bars, line_chart
-from frontend.presenters.evaluation_answers import HEAD, MAX_SAMPLES, samples_of
-from frontend.presenters.job_charts import by_level, series_of
+from frontend.presenters.charts import LEVELS, line_chart
+from frontend.presenters.job_charts import series_of
 from frontend.presenters.metrics import (
     FIGURES,
     confusion_of,
-    hit_parts,
     learning_curves,
     measured_of,
     trials_of,
@@ -177,22 +175,6 @@ def test_figures_are_named_and_written_as_people_read_them(task: str, name: str,
     assert figure in [one.figure for one in shown.figures if one.name == name]
 
 
-def test_an_imbalance_is_told_of_labels_alone() -> None:
-    for counts, told in (({"a": 3, "b": 1}, ["3.0 to 1"]), ({}, [])):
-        shown = measured_of({"metric": "f1", "value": 0.5, "imbalance": 3.0, "class_counts": counts})
-        assert shown is not None
-        assert [one.figure for one in shown.figures] == told
-
-
-def test_hits_stand_from_the_whole_fragment_down() -> None:
-    parts = hit_parts({"unigram": 1, "trigram": 2, "bigram": 1, "note": "x", "whole": 0.5})
-    assert [(part.name, part.figure, part.hue) for part in parts] == [
-        ("Whole fragment", "50%", "trigram"),
-        ("Shorter part", "25%", "bigram"),
-        ("One token", "25%", "unigram"),
-    ]
-
-
 def test_the_dev_loss_is_drawn_from_before_training_and_the_loss_from_the_first_epoch() -> None:
     trained = [{"epoch": 1, "loss": 2.0, "dev_loss": 2.5}, {"epoch": 2, "loss": 1.0, "dev_loss": 1.5}]
     found = learning_curves({"epochs": [{"epoch": 0, "dev_loss": 4.0}, *trained]})
@@ -204,15 +186,6 @@ def test_the_dev_loss_is_drawn_from_before_training_and_the_loss_from_the_first_
         "Loss by epoch",
         "Dev loss by epoch",
     ]
-
-
-def test_samples_are_the_texts_of_the_report_and_an_empty_one_is_told() -> None:
-    samples = [{"prompt": "p" * 400, "reference": "yes", "answer": " "}] * 9
-    shown = samples_of({"samples": samples})
-    assert len(shown) == MAX_SAMPLES
-    assert (len(shown[0].texts[0].text), len(shown[0].texts[0].head)) == (400, HEAD + 1)
-    assert [side.texts[0].text for side in (shown[0].gold, shown[0].answer)] == ["yes", "no text"]
-    assert samples_of({}) == []
 
 
 def test_the_search_shows_the_best_try_first() -> None:
@@ -227,19 +200,6 @@ def test_the_search_shows_the_best_try_first() -> None:
     ]
     report = {"trials": tries, "dev": {"metric": "pearson"}}
     assert [one.dev for one in trials_of(report)] == ["0.700", "0.500"]
-
-
-@pytest.mark.parametrize(
-    ("name", "title", "level"),
-    [
-        ("unexplained_trigram_cut", "unexplained cut", "tri-gram"),
-        ("unexplained left_bigram last", "unexplained last", "left bi-gram"),
-        ("unigram", "error", "uni-gram"),
-        ("loss", "loss", ""),
-    ],
-)
-def test_a_figure_is_told_from_its_level(name: str, title: str, level: str) -> None:
-    assert by_level(name) == (title, level)
 
 
 def test_nested_figures_become_series_and_those_told_once_do_not() -> None:
@@ -259,11 +219,3 @@ def test_perplexities_are_compared_by_text() -> None:
     assert [(row.text, row.change, row.full_context) for row in rows] == [("The domain's text", -0.5, 8.0)]
     one = {"before": {"perplexity": 20.0}, "after": {"perplexity": 15.0}}
     assert [(row.text, row.full_context) for row in perplexity_rows(one)] == [("Held-out text", None)]
-
-
-def test_a_histogram_names_its_steps() -> None:
-    assert [(bar.name, bar.figure) for bar in histogram_bars(0, 4, [3, 1])] == [
-        ("0 to 2", "3"),
-        ("2 to 4", "1"),
-    ]
-    assert [bar.name for bar in histogram_bars(2, 2, [5])] == ["2"]

@@ -69,9 +69,8 @@ def test_each_page_of_versions_offers_what_can_be_done_there_to_who_may(client: 
 
 @pytest.mark.parametrize(
     ("where", "button"),
-    [("", "Promote"), ("versions/1/", "Promote"), ("versions/2/compare/1/", "Promote"), ("", "Roll back"),
-     ("versions/2/", "Roll back")],
-)  # fmt: skip
+    [("", "Promote"), ("versions/2/compare/1/", "Promote"), ("versions/2/", "Roll back")],
+)
 def test_a_version_is_promoted_or_rolled_back_to_with_a_reason_from_where_one_looks_at_it(
     owner: Client, world: World, where: str, button: str
 ) -> None:
@@ -79,12 +78,12 @@ def test_a_version_is_promoted_or_rolled_back_to_with_a_reason_from_where_one_lo
     assert answering() == 2
     assert "This field is required." in move(owner, where, button, " ")
     assert answering() == 2
-    page = move(owner, where, button, "It mixes up refunds")
+    page = move(owner, where, button, "It mixes up refunds <again>")
     assert answering() == 1
     assert "@default now points to version 1." in page
     history = page.partition("Alias history")[2].partition("</ul>")[0]
     assert re.sub(r"<[^>]+>|\s+", " ", history).split()[:4] == ["@default", "v2", "→", "v1"]
-    assert "It mixes up refunds" in history
+    assert "It mixes up refunds &lt;again&gt;" in history
     assert "by olga" in history
 
 
@@ -139,8 +138,6 @@ def test_a_canary_is_tried_beside_the_default_and_promoted_or_rolled_back(
     client.force_login(world.viewer)
     assert side_by_side(client)["Share of the requests"] == ["80%", "20%"]
     assert "/canary/" not in client.get(TRIAGE).content.decode()
-    for action in ("", "default/promote/", "default/end/"):
-        assert client.post(f"{TRIAGE}canary/{action}").status_code == 403
     client.force_login(world.owner)
     promoted = client.post(f"{TRIAGE}canary/default/promote/", follow=True).content.decode()
     assert "@default now points to the version that was its canary." in promoted
@@ -157,7 +154,7 @@ def side_by_side(client: Client) -> dict[str, list[str]]:
     return {name: figures for name, *figures in lines}
 
 
-def test_an_alias_is_removed_on_the_page_and_by_the_api_but_never_the_default(
+def test_an_alias_is_removed_on_the_page_with_a_reason_but_never_the_default(
     owner: Client, client: Client, world: World
 ) -> None:
     hplm = Hplm.unscoped.get(name="triage")
@@ -179,13 +176,6 @@ def test_an_alias_is_removed_on_the_page_and_by_the_api_but_never_the_default(
     assert "@canary removed." in told
     assert "v1 → removed" in history
     assert "The trial is over" in history
-    api = "/api/v1/tenants/acme/models/triage/aliases"
-    assert owner.delete(f"{api}/default").status_code == 409
-    assert owner.delete(f"{api}/canary").status_code == 404
-    assert owner.delete(f"{api}/shop").status_code == 204
-    alias_move(hplm=hplm, name="shop", version=world.hplm, actor=world.owner)
     client.force_login(world.viewer)
     assert "/remove/" not in client.get(TRIAGE).content.decode()
-    assert client.post(f"{TRIAGE}alias/shop/remove/").status_code == 403
-    assert client.delete(f"{api}/shop").status_code == 403
     assert set(hplm.aliases.values_list("name", flat=True)) == {"default", "shop"}

@@ -50,15 +50,6 @@ def test_a_dataset_gets_another_name_unless_it_is_taken(owner: Client, world: Wo
     assert Dataset.objects.for_tenant(world.tenant).get(pk=made.pk).name == "New name"
 
 
-def test_a_corpus_gets_another_name_unless_it_is_taken(owner: Client, world: World) -> None:
-    address = f"/t/acme/data/corpora/{world.corpus.pk}/rename/"
-    assert "Corpus renamed." in owner.post(address, {"name": " Leaflets "}, follow=True).content.decode()
-    assert Corpus.objects.for_tenant(world.tenant).get(pk=world.corpus.pk).name == "Leaflets"
-    empty = owner.post(address, {"name": " "}, follow=True).content.decode()
-    assert "Corpus renamed." not in empty
-    assert Corpus.objects.for_tenant(world.tenant).get(pk=world.corpus.pk).name == "Leaflets"
-
-
 def test_a_renamed_model_is_found_under_its_new_name(owner: Client, world: World) -> None:
     assert "Calls by the present name then fail" in owner.get("/t/acme/models/triage/").content.decode()
     answer = owner.post("/t/acme/models/triage/rename/", {"name": "inbox"}, follow=True)

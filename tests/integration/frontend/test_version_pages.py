@@ -1,35 +1,25 @@
 """What the pages of versions, domains, jobs and data say."""
 
 import io
-import json
 import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-import pytest
-from django.conf import settings
 from django.test import Client
 from django.utils import timezone
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Whitespace
 
-from frontend.presenters.cascade import cascade_summary
 from frontend.presenters.job_charts import MAX_POINTS, job_charts
-from frontend.presenters.version_page import version_context
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.usage import answers_record
 from tests.e2e.measures import evaluation, fine_tuning
-from tests.e2e.tiny_files import cascade_of
+from tests.e2e.tiny_files import with_cascade
 from tests.e2e.world import World, nothing_of_use, start, versions_finish
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl, texts
-from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.services.lifecycle import job_event
 from versiontree.tree.models import Version
-from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 
 
@@ -38,24 +28,6 @@ def page(client: Client, address: str) -> str:
     answer = client.get(f"/t/acme/{address}")
     assert answer.status_code == 200
     return answer.content.decode()
-
-
-@pytest.fixture
-def second(world: World) -> Version:
-    """A second version of triage, with everything that its jobs can report."""
-    assert world.hplm.hplm is not None
-    made = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
-    versions_finish(
-        made, {"evaluate": evaluation(right=45), "fine_tune": fine_tuning()}, files=nothing_of_use
-    )
-    return made
-
-
-def with_cascade(role: str, job: Job, folder: Path) -> None:
-    """The files of a version with a cascade."""
-    nothing_of_use(role, job, folder)
-    if role == "hplm":
-        cascade_of("classes").save(folder)
 
 
 def test_a_version_shows_the_levels_calibration_and_candidates_of_its_cascade(
@@ -100,12 +72,6 @@ def record_answers(world: World, count: AnswerCount, day: date) -> None:
     answers_record(tenant=world.tenant, model_name="triage", version=1, count=count, day=day)
 
 
-def test_a_cascade_of_numbers_has_no_calibration(owner: Client, second: Version) -> None:
-    [step, *_] = lineage_of(second)
-    found = cascade_summary(cascade_of("number"), step.version.metrics)
-    assert (len(found.levels), found.charts) == (3, [])
-
-
 def test_a_cascade_that_cannot_be_read_is_said(owner: Client, world: World) -> None:
     assert world.hplm.hplm is not None
     made = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
@@ -115,36 +81,6 @@ def test_a_cascade_that_cannot_be_read_is_said(owner: Client, world: World) -> N
 
     versions_finish(made, files=broken)
     assert "cascade.json cannot be read" in page(owner, "models/triage/versions/2/")
-
-
-def test_who_may_write_sets_the_policy_of_a_version_where_others_read_it(
-    owner: Client, client: Client, world: World
-) -> None:
-    at = "models/triage/versions/1/"
-    assert "Default of this installation: cascade." in page(owner, at)
-    said = owner.post(f"/t/acme/{at}policy/", {"policy": "full"}, follow=True).content.decode()
-    assert "Policy saved." in said
-    assert '<option value="full" selected>Computed in full</option>' in said
-    refused = owner.post(f"/t/acme/{at}policy/", {"policy": "auto"}, follow=True).content.decode()
-    assert "The policy was not changed" in refused
-    assert Version.unscoped.get(pk=world.hplm.pk).policy == "full"
-    client.force_login(world.viewer)
-    shown = page(client, at)
-    assert "Computed in full" in shown.partition("<h2>Policy</h2>")[2].partition("</section>")[0]
-    assert 'name="policy"' not in shown
-    assert client.post(f"/t/acme/{at}policy/", {"policy": ""}).status_code == 403
-    client.force_login(world.owner)
-    assert "changed the policy of" in page(client, "audit/")
-
-
-def test_the_classes_that_a_version_shows_are_those_it_learnt_from(second: Version) -> None:
-    steps = lineage_of(second)
-    learnt_from = {"class_counts": {"rare": 3, "common": 30}, "imbalance": 10.0}
-    steps[0].version.metrics["fine_tune"] |= learnt_from
-    assert second.tenant is not None
-    measured = version_context(second.tenant, steps)["measured"]
-    assert {bar.name for bar in measured.class_bars} == {"rare", "common"}
-    assert "10.0 to 1" in [figure.figure for figure in measured.figures]
 
 
 def test_figures_measured_on_leaking_splits_say_so(owner: Client, world: World) -> None:
@@ -173,17 +109,7 @@ def test_the_errors_of_a_running_job_are_drawn_by_level(owner: Client, world: Wo
         job_event(job_id=job.pk, kind="metrics", data=told)
     shown = page(owner, f"jobs/{job.pk}/progress/")
     assert shown.count("<polyline") == 3
-    assert '<polyline class="hue-trigram"' in shown
-    assert "by level of fragments" in shown
-    assert '<polyline class="hue-0"' in shown, "the loss has a colour, too"
     assert "<title>step 3: tri-gram 0.2, uni-gram 0.6</title>" in shown
-    axes = re.findall(
-        r'<div class="chart-(?:scale|ends)[^>]*><span>([^<]+)</span><span>([^<]+)</span>', shown
-    )
-    assert axes == [("4", "1"), ("step 0", "step 3"), ("0.6", "0.2"), ("step 0", "step 3")]
-    log = page(owner, f"jobs/{job.pk}/log/")
-    assert '<span class="muted">metrics</span><span>loss 1</span>' in log, "figures are in the whole log"
-    assert ">metrics<" not in shown, "and not among the events, where the charts are"
 
 
 def test_a_long_job_s_curves_reach_from_its_beginning_to_its_end(world: World) -> None:
@@ -198,59 +124,6 @@ def test_a_long_job_s_curves_reach_from_its_beginning_to_its_end(world: World) -
     assert (line.first, line.last) == ("0", "999")
     assert line.points.count(",") == len(loss.spots) == MAX_POINTS
     assert (loss.began, loss.now) == ("report 1", "report 120")
-
-
-def test_an_upload_is_held_against_a_root(owner: Client, world: World) -> None:
-    made = Tokenizer(WordLevel({"[UNK]": 0, "the": 1, "parcel": 2}, unk_token="[UNK]"))
-    made.pre_tokenizer = Whitespace()
-    folder = root_folder(world)
-    folder.chmod(0o755)
-    (folder / "tokenizer.json").write_text(made.to_str())
-    (folder / "root.json").write_text(json.dumps({"max_tokens": 8}))
-    for address in (f"data/corpora/{world.corpus.pk}", f"data/datasets/{world.dataset.pk}"):
-        fit = f"{address}/tokenizer-fit/?root={world.root.pk}"
-        assert f'hx-get="/t/acme/{fit}" hx-trigger="load"' in page(owner, f"{address}/"), "by itself"
-        shown = page(owner, fit)
-        assert "unknown to the root" in shown
-        assert "longer than 8 tokens" in shown
-        assert "There is no such" in page(owner, f"{address}/tokenizer-fit/?root=none")
-
-
-def root_folder(world: World) -> Path:
-    """Where the artifact of the root lies."""
-    return ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", world.root.digest)
-
-
-def test_an_owner_decides_what_is_counted(owner: Client, world: World) -> None:
-    def counted() -> bool:
-        return "checked" in page(owner, "settings/").partition("<main")[2]
-
-    assert counted()
-    owner.post("/t/acme/settings/", {})
-    world.tenant.refresh_from_db()
-    assert not world.tenant.checks_answers
-    assert not counted()
-    owner.post("/t/acme/settings/", {"checks_answers": "on"})
-    world.tenant.refresh_from_db()
-    assert world.tenant.checks_answers
-
-
-def test_a_developer_sees_the_settings_and_leaves_them(client: Client, world: World) -> None:
-    client.force_login(world.developer)
-    assert "An owner of the tenant can change this." in page(client, "settings/")
-    assert client.post("/t/acme/settings/", {}).status_code == 403
-
-
-def test_the_form_of_an_hplm_offers_every_knob_and_sends_those_filled_in(owner: Client, world: World) -> None:
-    form = owner.get("/t/acme/models/new/").context["form"]
-    assert {"epochs", "learning_rate", "seed"} <= set(form.fields)
-    assert {"patience", "seed"} <= set(form.more)
-    chosen = {"name": "tuned", "dataset": world.dataset.pk, "parent": world.root.pk}
-    assert owner.post("/t/acme/models/new/", chosen | {"epochs": 3, "seed": 7}).status_code == 302
-    version = Version.unscoped.get(hplm__name="tuned")
-    assert version.config["settings"] == {"epochs": 3, "seed": 7}
-    refused = owner.post("/t/acme/models/new/", chosen | {"name": "other", "epochs": 0})
-    assert list(refused.context["form"].errors) == ["epochs"]
 
 
 def test_the_form_of_a_domain_says_how_its_table_is_stored(owner: Client, world: World) -> None:

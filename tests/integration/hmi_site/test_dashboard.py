@@ -1,10 +1,7 @@
 """The first page of the administration, and the page of the inference workers."""
 
-import os
 import re
 from collections.abc import Iterator
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,30 +10,23 @@ from django.contrib.auth.models import Permission
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
-from django.utils.html import strip_tags
 from redis import Redis
 
 from hmi_site import env
 from hmi_site.dashboard import disk
 from hmi_site.dashboard.navigation import MENU
-from hmi_site.launcher.supervisor import RESTARTS_FILE, RestartRecord
 from inference.api.admission import close_gateway
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Levels, Recently, WorkerStatus
 from inference.queueing.worker_commands import DRAIN, REFRESH, RESUME, CommandListener
 from tenants.accounts.models import Tenant, User
 from tenants.audit.models import AuditEvent
-from tenants.datasets.models import Upload
-from tenants.datasets.storage import upload_store
 from tenants.usage.models import Quota
 from tenants.usage.services.usage import usage_record
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import plain
-from versiontree.jobs.models import Job
-from versiontree.jobs.services.lifecycle import job_fail, job_heartbeat
-from versiontree.tree.models import Artifact, Version
-from versiontree.tree.services.roots import root_register
+from versiontree.jobs.services.lifecycle import job_fail
+from versiontree.tree.models import Version
 
 PAGES = ("/admin/", "/admin/live/", "/admin/serving/")
 
@@ -73,16 +63,6 @@ def test_all_pages_look_right_while_nothing_runs_and_while_the_queue_is_away(
     settings.REDIS_URL = "unix:///tmp/D-nowhere.sock"
     for address in PAGES:
         assert "The queue cannot be reached" in read(staff, address)
-
-
-def test_the_menu_has_ten_entries_in_the_order_of_the_work(staff: Client) -> None:
-    page = staff.get("/admin/").content.decode()
-    menu = page.split('id="nav-sidebar-apps"')[1].split("</ol>")[0]
-    titles = [
-        " ".join(strip_tags(entry).split()[1:]) for entry in re.findall("<li>.*?</li>", menu, re.DOTALL)
-    ]
-    expected = "Dashboard, Tenants, Roots, Domains, Models, Jobs, Workers, Users, Settings, Audit log"
-    assert titles == expected.split(", ")
 
 
 def test_every_list_is_a_tab_below_one_entry_of_the_menu(staff: Client) -> None:
@@ -141,15 +121,6 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
     assert "Models in memory7 of 10 in the worker with the fewestPinned in memory3 of 3" in told
 
 
-def test_the_dashboard_tells_which_tenants_load_the_machine(staff: Client) -> None:
-    assert "No requests today." in read(staff, "/admin/")
-    for name, tokens, busy_ms in (("acme", 9, 9_000.0), ("globex", 4_000, 3_000.0)):
-        tenant = tree_factory.create_tenant(name).tenant
-        usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=tokens, busy_ms=busy_ms)
-    text = read(staff, "/admin/")
-    assert "acme 9.0 s 9 1 75.0% globex 3.0 s 4,000 1 25.0%" in text
-
-
 def test_the_dashboard_tells_which_tenants_have_used_up_a_quota(
     staff: Client, root: Version, settings: Any
 ) -> None:
@@ -180,91 +151,6 @@ def test_the_settings_page_shows_values_without_secrets(
     assert not re.search("s3cret|pa55", text)
     client.force_login(User.objects.create_user("clerk", is_staff=True))
     assert client.get("/admin/settings/").status_code == 403
-
-
-def test_the_dashboard_tells_which_processes_were_started_again(
-    staff: Client, settings: Any, tmp_path: Any
-) -> None:
-    settings.HMI_RUNTIME_DIR = tmp_path
-    assert "restarted" not in read(staff, "/admin/")
-    record = RestartRecord(tmp_path / RESTARTS_FILE)
-    record.add("inference worker", "was ended by SIGKILL")
-    for _ in range(2):
-        record.add("web", "ended with exit code 1")
-    for address in PAGES[:2]:
-        text = read(staff, address)
-        assert re.search(r"Inference worker: restarted once; at [0-9:]+ it was ended by SIGKILL\.", text)
-        assert re.search(r"Web: restarted 2 times; at \d\d:\d\d it ended with exit code 1\.", text)
-    record.add("web", "ended with exit code 1", is_down=True)
-    assert "Web is down. Web: restarted 3 times" in read(staff, "/admin/")
-
-
-def test_the_dashboard_draws_two_weeks_and_tells_what_lies_on_disk(
-    staff: Client, root: Version, upload_root: Path
-) -> None:
-    tenant, owner = Tenant.objects.get(slug="acme"), User.objects.get(username="boss")
-    usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
-    under_way = Upload.unscoped.create(
-        tenant=tenant, created_by=owner, filename="a", size_bytes=5 * 1024**4, expires_at=timezone.now()
-    )
-    arrived = upload_store().upload_path(under_way.pk)
-    arrived.parent.mkdir()
-    arrived.touch()
-    os.truncate(arrived, 20 * 1024**2)
-    Job.unscoped.filter(kind="fine_tune").update(finished_at=timezone.now() - timedelta(days=3))
-    Artifact.objects.create(kind="plot", digest="a" * 64, size=7 * 1024**3, files={})
-    today, back = (f"{timezone.now() - timedelta(days=days):%-d %B}" for days in (0, 3))
-    page = staff.get("/admin/").content.decode()
-    requests, jobs, disks = (page.split("<section")[at].split("</section")[0] for at in (-3, -2, -1))
-    assert (requests.count("<li"), jobs.count("<li")) == (14, 14)
-    assert f"{today}: 1 answered" in requests
-    assert f"{back}: none" in requests
-    assert f"{back}: 1 succeeded" in jobs
-    assert re.search(rf'title="{back}: 1 succeeded">.*?class="hmi-\w+" height="[1-9]', jobs, re.DOTALL)
-    told = " ".join(strip_tags(disks).split())
-    held = r"Artifact store 7\.0\sGB Uploads 2\d\.\d\sMB Disk [\d.]+\s[MGT]B of [\d.]+\s[GT]B used$"
-    assert re.search(held, told), f"one disk, and of uploads what is there: {told}"
-
-
-def test_a_root_tells_what_its_jobs_do_until_they_are_done(staff: Client, tmp_path: Any) -> None:
-    text = tree_factory.corpus(None, "prose")
-    source = tree_factory.checkpoint(tmp_path / "new")
-    version = root_register(name="new", source=source, corpus=text, actor=None)
-    convert = tree_factory.jobs_in_order(version)[0]
-    page = reverse("admin:tree_root_change", args=[version.root_id])
-    assert "Convert: queuedBuild PLOT: waiting" in read(staff, page)
-    worker = tree_factory.claim(convert)
-    job_heartbeat(job_id=convert.pk, worker=worker, lease_s=60, progress=0.37, stage="distil")
-    assert "Convert: running, 37%, distil" in read(staff, page)
-    Job.unscoped.filter(pk=convert.pk).update(eta_seconds=7_300, heartbeat_at=timezone.now())
-    for address in PAGES[:2]:
-        board = read(staff, address)
-        assert re.search(r"Convert new:1 37%, distil, about 2\shours, \d\sminutes? left", board), board
-        assert "1 waiting for another job" in board
-    job_fail(job_id=convert.pk, worker=worker, code="out_of_memory", message="It did not fit.")
-    assert "Convert: failed, It did not fit." in read(staff, page)
-
-
-def test_the_page_of_a_tenant_tells_what_is_taken_leads_to_its_rows_and_sets_deletion_apart(
-    staff: Client, root: Version
-) -> None:
-    tenant = Tenant.objects.get(slug="acme")
-    usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
-    Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_models": 7})
-    assert "Active 1 1" in read(staff, "/admin/accounts/tenant/")
-    page = reverse("admin:accounts_tenant_change", args=[tenant.pk])
-    text = read(staff, page)
-    assert "1 of 7" in text
-    content = staff.get(page).content.decode()
-    for name in ("jobs_job", "tree_hplm", "accounts_apikey", "audit_auditevent"):
-        rows = reverse(f"admin:{name}_changelist") + f"?tenant__id__exact={tenant.pk}"
-        assert rows in content
-        assert staff.get(rows).status_code == 200
-    danger = re.findall(r'hmi-button-danger" type="submit" name="action" value="(\w+)"', content)
-    assert danger == ["delete_data"]
-    sent = {"action": "take_out", "_selected_action": tenant.pk}
-    told = staff.post(reverse("admin:accounts_tenant_changelist"), sent, follow=True).content.decode()
-    assert "/admin/transfer/takeout/?q=acme" in told
 
 
 @pytest.fixture

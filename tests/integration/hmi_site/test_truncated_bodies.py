@@ -1,7 +1,6 @@
 """Nothing is done for a request whose body did not arrive whole: the web server as the launcher starts it."""
 
 import json
-from functools import partial
 
 import pytest
 
@@ -10,9 +9,7 @@ from tenants.datasets.models import Corpus, File, Upload
 from tenants.webhooks.models import WebhookEndpoint
 from tests.integration.hmi_site.wire import Said, Wire, chunk
 from tests.integration.serving_faults.servers import Web
-from tests.integration.tenants.tus import PIECE
 from tests.integration.world import World
-from tests.processes import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -81,40 +78,6 @@ def test_no_address_does_anything_on_half_a_request(web: Web, served: World) -> 
     )
 
 
-def test_large_forms_that_break_off_leave_nothing(web: Web, served: World) -> None:
-    key = f"X-Api-Key: {served.key()[1]}"
-    large = FILE.replace(b'{"text": "a"}\n', b'{"text": "a"}\n' * 200_000)
-    before = made()
-    for path in ("/v1/files", "/api/v1/corpora"):
-        for length, body in ((short(large), large), ("Transfer-Encoding: chunked", chunk(large))):
-            said = ask(web, "POST", path, key, FORM, length, body=body)
-            assert (said.status, said.code) == (400, "body_truncated"), (path, length)
-    assert made() == before
-    large = large.replace(NAME, b"")  # a file has none
-    whole = chunk(large[:70_000]) + chunk(large[70_000:]) + b"0\r\n\r\n"
-    assert (
-        ask(web, "POST", "/v1/files", key, FORM, "Transfer-Encoding: chunked", body=whole, whole=True).status
-        == 200
-    )
-
-
-def test_a_small_piece_of_a_file_that_breaks_off_is_kept(web: Web, served: World) -> None:
-    key = f"X-Api-Key: {served.key()[1]}"
-    begun = ask(web, "POST", "/api/v1/uploads", key, "Upload-Length: 100", whole=True)
-    path = "/" + begun.headers["location"].split("/", 3)[3]
-
-    def has_come(size: int) -> bool:
-        return ask(web, "HEAD", path, key, whole=True).headers["upload-offset"] == str(size)
-
-    for at, length in ((0, "Content-Length: 100"), (40, "Transfer-Encoding: chunked")):
-        piece = b"a" * 40
-        body = piece if "100" in length else chunk(piece)
-        ask(web, "PATCH", path, key, f"Content-Type: {PIECE}", f"Upload-Offset: {at}", length, body=body)
-        wait_until(partial(has_come, at + 40))
-    refused = ask(web, "DELETE", path, key, short(b""))
-    assert (refused.status, refused.code) == (400, "body_truncated")
-
-
 def test_a_length_that_is_unclear_is_refused(web: Web, served: World) -> None:
     key = f"X-Api-Key: {served.key()[1]}"
     before = made()
@@ -143,15 +106,3 @@ def test_nothing_is_hidden_behind_a_body_with_two_lengths(web: Web, served: Worl
         assert wire.answer().status == 422
         assert wire.answer().status == 0
     assert made() == before
-
-
-def test_a_connection_is_kept_after_a_whole_body(web: Web, served: World) -> None:
-    key = f"X-Api-Key: {served.key()[1]}"
-    with Wire(web.url) as wire:
-        for length, body in (
-            (f"Content-Length: {len(HOOK)}", HOOK),
-            ("Transfer-Encoding: chunked", chunk(HOOK)),
-        ):
-            wire.begin("POST", "/api/v1/webhooks", key, JSON, length)
-            wire.send(body if body is HOOK else body + b"0\r\n\r\n")
-            assert wire.answer().status == 201

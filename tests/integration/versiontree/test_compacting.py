@@ -5,7 +5,7 @@ import pytest
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture, do_jobs, jobs_in_order
-from versiontree.jobs.models import Job, JobKind
+from versiontree.jobs.models import Job
 from versiontree.jobs.services.control import job_cancel, job_requeue, job_retry
 from versiontree.tree.models import Artifact, Version, VersionArtifact
 from versiontree.tree.selectors.lineage import build_inputs

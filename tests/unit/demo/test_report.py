@@ -1,8 +1,6 @@
 """The demo's report: its figures keep their names, whatever happened."""
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,13 +111,3 @@ def test_models_that_wrote_nothing_are_a_failure() -> None:
     assert with_writing(before, WRITING_ROWS, WritingResult(), seconds=1.0).failures == [
         "No prompt was answered."
     ]
-
-
-def test_the_json_holds_what_the_contract_names(tmp_path: Path) -> None:
-    harness.write_json(
-        report(TrafficResult([answer(tenants=1, trigram=1, unigram=1)])), tmp_path / "out.json"
-    )
-    document = json.loads((tmp_path / "out.json").read_text())
-    assert set(document) == {"benchmark", "commit", "machine", "settings", "rows", "figures"}
-    assert document["benchmark"] == "demo_report"
-    assert [{name: row[name] for name in ROWS[0]} for row in document["rows"]] == ROWS

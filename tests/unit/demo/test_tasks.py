@@ -66,10 +66,6 @@ def test_parameters_are_tagged_wherever_they_are_mentioned() -> None:
     assert tagged == ["axis", "values", "values", "axis"]
 
 
-def test_a_docstring_that_names_fewer_than_two_parameters_is_left_out() -> None:
-    assert not list(parameter_names(docstring(NUMPY_STYLE, parameters=("axis",))))
-
-
 def test_types_are_tagged_where_they_are_declared_and_nowhere_else() -> None:
     (example,) = declared_types(docstring(NUMPY_STYLE))
     tagged = [word for word, tag in zip(example.text.split(), example.tags, strict=True) if tag != "O"]
@@ -126,10 +122,6 @@ def test_parameters_are_explained_from_both_styles_of_docstrings(declarations: s
         ("What is the parameter axis of do in numpy?", "Axis along which it is done."),
         ("What is the parameter values of do in numpy?", "The numbers that it is done with."),
     ]
-
-
-def test_what_is_declared_but_is_no_parameter_is_not_asked_for() -> None:
-    assert not list(meaning_of_parameter(docstring(NUMPY_STYLE, parameters=("other",), name="mean")))
 
 
 def test_rare_labels_keep_all_they_have_and_frequent_ones_share_the_rest() -> None:

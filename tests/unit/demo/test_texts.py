@@ -8,7 +8,7 @@ from rich.console import Console
 from demo.datasets import TASKS, DemoTask, near_copy_groups
 from demo.generative import WRITING_TASKS
 from demo.size import DemoSize
-from demo.texts import DemoTexts, collect_texts, prose_corpus
+from demo.texts import DemoTexts, collect_texts
 from tenants.datasets.formats.lines import fingerprint
 
 pytestmark = pytest.mark.slow
@@ -40,17 +40,3 @@ def test_the_corpus_holds_training_corpus_alone(texts: DemoTexts) -> None:
 
 def test_however_small_the_demo_its_corpus_is_enough_for_a_domain(texts: DemoTexts) -> None:
     assert len(texts.corpus(0).split()) < 20_000 <= len(texts.corpus(20_000).split())
-
-
-def test_the_prose_is_paragraphs_of_words() -> None:
-    lines = prose_corpus(SIZE).decode().splitlines()
-    assert len(lines) > 50
-    assert all(line.count(" ") >= 7 for line in lines)
-
-
-def test_a_smaller_demo_asks_for_less_of_everything() -> None:
-    assert DemoSize().convert == {"ridge_tokens": 60_000, "distil_tokens": 110_000}
-    assert [DemoSize().fine_tune(rows)["epochs"] for rows in (1_000, 700, 120)] == [3, 4, 19]
-    assert DemoSize(0.02).fine_tune(120) == {"epochs": 3}
-    assert DemoSize(0.02).fine_tune_generative["test_prompts"] == 4
-    assert DemoSize(0.1).convert == {"ridge_tokens": 6_000, "distil_tokens": 11_000}

@@ -1,57 +1,86 @@
 """The demo's traffic, sent to a server that has not heard of a new version yet."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import ClassVar
 
 import pytest
 from rich.console import Console
 
+from demo.generative_traffic import GenerativeTraffic, WritingResult, Written, send_prompts
 from demo.traffic import ModelTraffic, TrafficResult, send_traffic
 
 MODEL = ModelTraffic("acme/moods", "key", ["one", "two", "three", "four"])
+CHAT = GenerativeTraffic("hooli/answers", "chat", "key", ["one?", "two?"])
+TEXT = GenerativeTraffic("acme/texts", "generation", "key", ["three", "four"])
+USAGE = {"usage": {"completion_tokens": 2}, "choices": []}
+Bodies = list[dict[str, object]]
 
 
-class Server(BaseHTTPRequestHandler):
-    """Refuses the first requests as the API does while a version is not served yet, and keeps the bodies."""
+def event(value: object) -> bytes:
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
 
-    bodies: ClassVar[list[dict[str, object]]] = []
-    refusals: ClassVar[list[bool]] = []
-    code: ClassVar[str] = "model_not_ready"
 
-    def do_POST(self) -> None:
-        self.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        refused = bool(self.refusals) and self.refusals.pop()
-        body: dict[str, object] = {"error": {"code": self.code}} if refused else {"results": [{}, {}]}
-        self.send_response(409 if refused else 200)
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Quietly."""
+CHAT_STREAM = (
+    event({"choices": [{"delta": {"role": "assistant", "content": ""}}], "usage": None}),
+    b": heartbeat\n\n",
+    event({"choices": [{"delta": {"content": "Good "}}], "usage": None}),
+    event({"choices": [{"delta": {"content": "day"}}], "usage": None}),
+    event({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": None}),
+    event(USAGE),
+    b"data: [DONE]\n\n",
+)
+TEXT_STREAM = (event({"choices": [{"text": " five"}], "usage": None}), event(USAGE), b"data: [DONE]\n\n")
+BROKEN_STREAM = (
+    event({"choices": [{"text": " f"}], "usage": None}),
+    event({"error": {"message": "Broken."}}),
+)
+ANSWERS = {
+    "/api/v1/infer": json.dumps({"results": [{}, {}]}).encode(),
+    "/v1/chat/completions": b"".join(CHAT_STREAM),
+    "/v1/completions": b"".join(TEXT_STREAM),
+}
 
 
 @contextmanager
-def serving(*, refusals: int, code: str = "model_not_ready") -> Iterator[str]:
-    Server.refusals[:] = [True] * refusals
-    Server.bodies[:], Server.code = [], code
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+def serving(
+    *, refusals: int = 0, code: str = "model_not_ready", answers: Mapping[str, bytes] = ANSWERS
+) -> Iterator[tuple[str, Bodies]]:
+    """The URL of a server that refuses the first requests with a code, and the bodies that it receives."""
+    bodies: Bodies = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            refused = len(bodies) <= refusals
+            self.send_response(409 if refused else 200)
+            self.end_headers()
+            refusal = json.dumps({"error": {"code": code}}).encode()
+            self.wfile.write(refusal if refused else answers[self.path])
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Quietly."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http://127.0.0.1:{server.server_port}", bodies
         server.shutdown()
 
 
+def prompted(url: str, *models: GenerativeTraffic, prompts: int = 3) -> WritingResult:
+    return send_prompts(url, models, prompts, Console(quiet=True))
+
+
 def test_traffic_waits_until_a_new_version_is_served() -> None:
-    with serving(refusals=3) as url:
+    with serving(refusals=3) as (url, _):
         result = send_traffic(url, [MODEL], 2, Console(quiet=True))
     assert (len(result.answers), result.failures) == (2, [])
 
 
 def test_another_refusal_is_not_waited_for_and_told() -> None:
-    with serving(refusals=2, code="conflict") as url:
+    with serving(refusals=2, code="conflict") as (url, _):
         result = send_traffic(url, [MODEL], 2, Console(quiet=True))
     assert len(result.answers) == 1
     assert len(result.failures) == 1
@@ -60,12 +89,47 @@ def test_another_refusal_is_not_waited_for_and_told() -> None:
 
 @pytest.mark.parametrize("quality", ["", "exact"])
 def test_the_quality_is_sent_and_the_rate_is_of_the_texts(quality: str) -> None:
-    with serving(refusals=0) as url:
+    with serving() as (url, bodies):
         result = send_traffic(url, [MODEL], 2, Console(quiet=True), quality=quality)
-    assert [body.get("quality", "") for body in Server.bodies[1:]] == [quality] * 2
+    assert [body.get("quality", "") for body in bodies[1:]] == [quality] * 2
     assert result.seconds > 0
     assert result.texts_per_s == pytest.approx(4 / result.seconds)
 
 
 def test_the_rate_of_no_traffic_is_zero() -> None:
     assert TrafficResult().texts_per_s == 0.0
+    assert WritingResult().tokens_per_s == 0.0
+
+
+def test_generative_models_take_turns_and_their_texts_and_tokens_are_read() -> None:
+    with serving() as (url, _):
+        result = prompted(url, CHAT, TEXT)
+    assert result.texts == [
+        Written("one?", "Good day", 2),
+        Written("three", " five", 2),
+        Written("two?", "Good day", 2),
+    ]
+    assert result.failures == []
+    assert result.tokens_per_s == pytest.approx(6 / result.seconds)
+
+
+def test_prompts_of_each_task_are_sent_as_its_clients_do_once_a_new_version_is_served() -> None:
+    with serving(refusals=3) as (url, bodies):
+        result = prompted(url, CHAT, TEXT, prompts=2)
+    assert (len(result.texts), result.failures) == (2, [])
+    chat, text = bodies[-2:]
+    assert chat["messages"] == [{"role": "user", "content": "one?"}]
+    assert text["prompt"] == "three"
+    assert chat["stream"] is text["stream"] is True
+
+
+@pytest.mark.parametrize(
+    ("stream", "reason"), [(BROKEN_STREAM, "Broken."), (TEXT_STREAM[:1], "the stream has no end")]
+)
+def test_a_stream_that_breaks_off_is_a_failure_and_no_text(stream: tuple[bytes, ...], reason: str) -> None:
+    with serving(answers={"/v1/completions": b"".join(stream)}) as (url, _):
+        result = prompted(url, TEXT, prompts=1)
+    assert result.texts == []
+    (failure,) = result.failures
+    assert failure.startswith("acme/texts: ")
+    assert reason in failure

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hmi_site import secret_key
-from hmi_site.embedded.process import Child, ChildError, describe_exit
+from hmi_site.embedded.process import Child, ChildError
 from hmi_site.launcher.children import training_threads, usable_cpus
 from hmi_site.launcher.lock import HomeLock
 from hmi_site.launcher.web_server import choose_port
@@ -148,8 +148,3 @@ def is_gone(pid: int) -> bool:
         return "Z" in Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return True
-
-
-def test_exits_are_described_in_words() -> None:
-    assert describe_exit(2) == "ended with exit code 2"
-    assert describe_exit(-9) == "was ended by SIGKILL"

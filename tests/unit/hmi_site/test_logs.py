@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from structlog.contextvars import bound_contextvars, clear_contextvars
 
-from inference.logs import STYLES, formatter, log_config
+from inference.logs import STYLES, formatter
 
 log = logging.getLogger("tests.written")
 
@@ -48,14 +48,6 @@ def test_a_record_is_a_json_object_on_one_line() -> None:
     timestamp = said.pop("timestamp")
     assert timestamp.endswith("Z")
     assert said == {"event": "no room\nfor 3", "level": "warning", "logger": "tests.written"}
-
-
-def test_a_line_is_time_level_logger_message_and_fields() -> None:
-    with written("line") as stream, bound_contextvars(request_id="ab12", tenant="acme"):
-        log.info("infer", extra={"status": 200, "ms": 1.5})
-    time, rest = stream.getvalue().rstrip("\n").split(" ", 1)
-    assert time.endswith("Z")
-    assert rest == "INFO tests.written: infer request_id=ab12 tenant=acme status=200 ms=1.5"
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -101,8 +93,3 @@ for name in ("inference.serving", "httpcore", "redis"):
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert [line.split(": ", 1)[1] for line in done.stderr.splitlines()] == ["from inference.serving"]
-
-
-def test_the_settings_can_be_handed_to_the_web_server_as_json() -> None:
-    config = log_config("json", "info")
-    assert json.loads(json.dumps(config)) == config

@@ -27,12 +27,6 @@ def queues_consumed() -> set[str]:
     return {queue for command in commands for queue in command[command.index("--queues") + 1].split(",")}
 
 
-def test_there_is_a_schedule() -> None:
-    assert {"base.recover_lost_work", "workers.publish_manifest"} <= {
-        entry["task"] for entry in SCHEDULE.values()
-    }
-
-
 @pytest.mark.parametrize("name", SCHEDULE)
 def test_what_the_clock_sends_is_a_task_on_a_queue_that_a_worker_takes(name: str) -> None:
     app.loader.import_default_modules()

@@ -1,6 +1,5 @@
 """Whatever ends a start or a run, the person at the terminal gets a reason, and nothing stays behind."""
 
-import io
 import os
 import signal
 import subprocess
@@ -18,15 +17,11 @@ from pytest_django import Settings
 from rich.console import Console
 
 from hmi_site.embedded.process import Child, ChildError
-from hmi_site.launcher import interrupts as interrupts_module
 from hmi_site.launcher import stack as stack_module
 from hmi_site.launcher import supervisor as supervisor_module
-from hmi_site.launcher.interrupts import ChildExited, Interrupts, StopRequested, raise_on_signals
 from hmi_site.launcher.stack import Stack
 from hmi_site.launcher.supervisor import Service
-from inference.queueing.status import WorkerStatus
 from tests.processes import wait_until
-from tests.services import kill
 
 LASTING = "import time; time.sleep(60)"
 NOISY_END = "print('what went wrong'); raise SystemExit(3)"
@@ -112,20 +107,6 @@ def test_the_product_starts_while_an_optional_child_is_late(
             stack._start_stage(service(other, ready=False))
 
 
-def test_what_the_inference_workers_report_is_printed(
-    make_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    problem = "The CPU is used: this machine has an NVIDIA GPU, but the driver is [550.54]."
-    reports = [WorkerStatus("one", "ready", "cpu", "float32", last_error=problem)]
-    reports.append(WorkerStatus("two", "ready", "cuda:0", "bfloat16"))
-    monkeypatch.setattr(stack_module, "started_workers", lambda: reports)
-    stack = make_stack(lambda _: None)
-    stack.console = Console(file=io.StringIO(), width=200)
-    with stack.console.capture() as printed:
-        stack._print_worker_errors()
-    assert printed.get().strip() == f"! One: {problem}"
-
-
 def test_a_child_that_dies_while_another_is_being_started_leaves_nothing(
     make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,46 +159,6 @@ def test_a_lost_connection_is_explained_by_the_end_of_the_server(
         pytest.fail("it cannot have started")
 
 
-def test_a_server_that_refuses_is_said_without_a_traceback(
-    make_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stack_module, "EXIT_SIGNAL_DELAY_S", 0.0)
-
-    def start(stack: Stack) -> None:
-        raise psycopg.OperationalError("no space left")
-
-    with pytest.raises(ChildError, match="HMI could not start: no space left"), make_stack(start):
-        pytest.fail("it cannot have started")
-
-
-def test_a_child_that_dies_under_way_is_started_again(make_stack: MakeStack, tmp_path: Path) -> None:
-    child = python_child(tmp_path, LASTING)
-    with make_stack(lambda one: one._start_stage(service(child))):
-        first = child.pid
-        kill(child)
-        wait_until(lambda: child.pid != first and child.exit_code() is None)
-    assert child.exit_code() is not None
-
-
-def test_a_child_that_dies_again_and_again_is_named_and_the_others_go_on(
-    make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervisor_module, "RESTART_DELAY_S", 0.01)
-    monkeypatch.setattr(supervisor_module, "EXIT_WINDOW_S", 600.0)  # a busy machine starts Python slowly
-    started = tmp_path / "started"
-    child = python_child(tmp_path, once_there(started, NOISY_END))
-    other = python_child(tmp_path, LASTING, "other")
-    stack = make_stack(lambda one: one._start_stage(service(child), service(other)))
-    with stack:
-        started.touch()
-        wait_until(lambda: [one.name for one in restarts(tmp_path) if one.is_down] == ["example"])
-        counted = restarts(tmp_path)[0].count
-        wait_until(lambda: restarts(tmp_path)[0].count > counted)
-        assert other.exit_code() is None
-        stack._check_failure()
-    assert other.exit_code() is not None
-
-
 def restarts(folder: Path) -> list[supervisor_module.Restart]:
     return supervisor_module.recent_restarts(folder, datetime.now(UTC))
 
@@ -240,16 +181,6 @@ def test_ctrl_c_while_a_child_waits_for_its_restart_leaves_nothing(
     assert [one for one in (child, other) if one.exit_code() is None] == []
 
 
-def test_a_socket_that_somebody_removes_ends_the_run_with_advice(
-    make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stack_module, "CHECK_INTERVAL_S", 0.01)
-    socket = tmp_path / "valkey.sock"
-    stack = make_stack(lambda one: one._sockets.append(socket))
-    with pytest.raises(ChildError, match=r"valkey\.sock has been removed(?s:.*)HMI_RUNTIME_DIR"), stack:
-        stack.wait()
-
-
 def test_ctrl_c_leaves_the_block_quietly_even_when_pressed_twice(make_stack: MakeStack) -> None:
     stopped: list[float] = []
     stack = make_stack(lambda one: None)
@@ -265,19 +196,3 @@ def test_ctrl_c_during_the_start_is_no_error(make_stack: MakeStack) -> None:
     with pytest.raises(SystemExit) as end, stack:
         pytest.fail("it cannot have started")
     assert end.value.code == 0
-
-
-def test_signals_raise_one_at_a_time_until_disarmed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupts_module, "QUIET_S", 100.0)  # a busy machine may stall for its own
-    interrupts = Interrupts()
-    before = signal.getsignal(signal.SIGTERM)
-    with raise_on_signals(interrupts, child_exited=lambda: True):
-        with pytest.raises(StopRequested):
-            os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGCHLD)  # too soon
-        interrupts._quiet_until = time.monotonic()
-        with pytest.raises(ChildExited):
-            os.kill(os.getpid(), signal.SIGCHLD)
-        interrupts._quiet_until, interrupts.armed = time.monotonic(), False
-        os.kill(os.getpid(), signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) is before

@@ -176,17 +176,6 @@ def test_what_it_had_started_is_gone_before_it_is_started_again(world: World) ->
     assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
 
 
-def test_the_console_and_the_record_say_which_how_and_when(world: World) -> None:
-    world.kill()
-    world.supervisor.check_services()
-    world.supervisor.check_services()
-    told = world.printed.getvalue()
-    assert "Example was ended by SIGKILL; it is restarted now." in told
-    assert "Example: ready again in 0.0 s" in told
-    (one,) = recent_restarts(world.folder, datetime.now(UTC))
-    assert (one.name, one.count, one.reason) == ("example", 1, "was ended by SIGKILL")
-
-
 def test_restarts_of_long_ago_and_a_file_that_cannot_be_read_are_not_told(tmp_path: Path) -> None:
     assert recent_restarts(tmp_path, datetime.now(UTC)) == []
     then = datetime(2030, 1, 1, tzinfo=UTC)

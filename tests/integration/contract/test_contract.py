@@ -1,4 +1,4 @@
-"""The API does what its description says, whatever a program with a key sends to HMI's own routes."""
+"""The API does what its description says, whatever anybody sends."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
-from tests.integration.contract.named import named_for_the_tenant
+from tests.integration.contract.named import named_for_the_tenant, named_on_the_platform
 from tests.integration.contract.probing import Caller, probe_all
 from tests.integration.contract.ready import for_good_requests
 
@@ -51,3 +51,28 @@ def test_every_answer_to_a_program_is_a_described_one(
         door, program, known, lambda path: path.startswith(OWN) and not path.startswith(OF_PEOPLE)
     )
     assert closed == {label: why for why, labels in STAY_CLOSED.items() for label in labels}
+
+
+def test_every_answer_to_a_person_is_a_described_one(
+    door: Any, person: Caller, world: World, files: TinyFiles, tmp_path: Path
+) -> None:
+    known = named_for_the_tenant(world, for_good_requests(world, files, tmp_path, person.actor))
+    closed = probe_all(door, person, known, lambda path: path.startswith("/api/v1/tenants/"))
+    assert closed == {}
+
+
+def test_every_answer_to_an_administrator_is_a_described_one(
+    door: Any, person: Caller, world: World, files: TinyFiles, tmp_path: Path
+) -> None:
+    in_the_tenant = named_for_the_tenant(world, for_good_requests(world, files, tmp_path, person.actor))
+    known = named_on_the_platform(world, in_the_tenant)
+    closed = probe_all(door, person, known, lambda path: path.startswith("/api/v1/platform/"))
+    assert closed == {}
+
+
+def test_every_answer_to_an_openai_or_oip_client_is_a_described_one(
+    door: Any, program: Caller, world: World, files: TinyFiles, tmp_path: Path
+) -> None:
+    known = named_for_the_tenant(world, for_good_requests(world, files, tmp_path, program.actor))
+    closed = probe_all(door, program, known, lambda path: not path.startswith("/api/v1/"))
+    assert closed == {}

@@ -1,24 +1,20 @@
-"""What pages show, and what they cost."""
+"""The forms of uploads, and the live part of a job."""
 
 import csv
 from io import BytesIO, StringIO
-from pathlib import Path
 
-import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from tenants.datasets.selectors.uploads import uploads_of
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.uploads import upload_create, upload_receive
-from tests.e2e.world import World, nothing_of_use, tickets_file, versions_finish
-from tests.integration.versiontree.tree_factory import jobs_in_order, ready_root
-from versiontree.tree.models import Coverage, Version
+from tests.e2e.world import World, tickets_file
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.tree.services.hplms import hplm_create
 
 
+<<<<<<< HEAD:tests/integration/frontend/test_pages.py
 def queries(client: Client, address: str) -> int:
     """How many queries a page costs."""
     with CaptureQueriesContext(connection) as seen:
@@ -45,6 +41,8 @@ def test_a_page_costs_no_more_queries_when_there_is_more_to_show(
     assert queries(owner, address) == before
 
 
+=======
+>>>>>>> tst-pages:tests/integration/frontend/test_upload_forms.py
 def test_the_live_part_of_a_running_job_asks_again_and_that_of_an_ended_one_does_not(
     owner: Client, world: World
 ) -> None:
@@ -138,46 +136,3 @@ def test_unfinished_uploads_are_listed_and_can_be_thrown_away(
     client.force_login(world.owner)
     assert client.post(address).status_code == 302
     assert HALF not in client.get("/t/acme/data/").content.decode()
-
-
-def test_what_is_not_on_offer_cannot_be_chosen(client: Client, world: World) -> None:
-    client.force_login(world.stranger)
-    foreign = {"name": "mine", "dataset": world.dataset.pk, "parent": world.domain.pk}
-    answer = client.post("/t/umbra/models/new/", foreign)
-    assert answer.status_code == 200
-    assert "There is no such dataset." in answer.content.decode()
-
-
-def test_a_dataset_in_use_stays_and_the_page_says_why(owner: Client, world: World) -> None:
-    answer = owner.post(f"/t/acme/data/datasets/{world.dataset.pk}/delete/", follow=True)
-    assert "is in use and cannot be deleted" in answer.content.decode()
-    assert "Tickets" in owner.get("/t/acme/data/").content.decode()
-
-
-def test_an_upload_is_held_against_the_recommended_root_first_and_the_page_says_why(
-    owner: Client, world: World, tmp_path: Path
-) -> None:
-    page, other = f"/t/acme/data/datasets/{world.dataset.pk}/", ready_root(tmp_path, "other")
-
-    def told(name: str, version: Version) -> bool:
-        shown = owner.get(page).content.decode()
-        return (
-            f"Recommended: {name}, " in shown
-            and f'/tokenizer-fit/?root={version.pk}" hx-trigger="load"' in shown
-        )
-
-    assert told("other", other), "the newer one"
-    of_domain = {"tenant": world.tenant, "dataset": world.dataset, "version": world.domain}
-    Coverage.unscoped.create(**of_domain, trigrams=1, unigrams=1)
-    assert told("minilm", world.root), "its domain has tables that hold half of it"
-    assert "whose domain medicine covers most of it (50.0%" in owner.get(page).content.decode()
-    root = world.root.pk
-    assert f'<option value="{root}" selected>minilm' in owner.get(page).content.decode()
-
-
-def test_an_error_page_names_status_code_and_reason(owner: Client, world: World) -> None:
-    answer = owner.get("/t/acme/models/absent/")
-    page = answer.content.decode()
-    assert answer.status_code == 404
-    assert "404 · not_found" in page
-    assert "There is no such model." in page

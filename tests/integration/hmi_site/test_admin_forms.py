@@ -1,10 +1,9 @@
-"""A constraint that a form of the administration violates is named by a sentence, at a field."""
+"""Forms of the administration: constraints are named by a sentence at a field, and numbers are plain."""
 
 from typing import Any
 
 import pytest
 from django.apps import apps
-from django.contrib import admin
 from django.test import Client
 from django.urls import reverse
 
@@ -46,16 +45,6 @@ def test_every_constraint_of_every_model_has_a_sentence() -> None:
     assert not without, f"Give these constraints a violation_error_message that is a sentence: {without}"
 
 
-def test_the_forms_of_our_models_show_these_at_fields() -> None:
-    ours = [model for model in admin.site._registry if model.__module__.startswith(OURS)]
-    plain = [
-        model._meta.label
-        for model in ours
-        if not hasattr(admin.site.get_model_admin(model).form, "_field_of_constraint")
-    ]
-    assert not plain, f"The forms of these models show errors of constraints above all fields: {plain}"
-
-
 def test_a_name_that_is_no_slug_is_told_at_the_name_even_if_other_fields_are_missing(staff: Client) -> None:
     assert errors(staff, Root, {"name": "My root"})["name"] == [SLUG_RULE]
     assert errors(staff, Domain, {"name": "My domain"})["name"] == [SLUG_RULE]
@@ -79,3 +68,11 @@ def test_a_rate_of_zero_is_told_at_the_rate(world: World, staff: Client) -> None
     told = errors(staff, Quota, {"requests_per_minute": "0"}, quota.pk)
     assert told["requests_per_minute"] == ["Ensure this value is greater than or equal to 1."]
     assert "__all__" not in told
+
+
+def test_lists_group_digits_and_forms_do_not(world: World, staff: Client) -> None:
+    quota, _ = Quota.unscoped.update_or_create(tenant=world.tenant, defaults={"max_models": 12_345})
+    listed = staff.get(reverse("admin:usage_quota_changelist")).content.decode()
+    form = staff.get(reverse("admin:usage_quota_change", args=[quota.pk])).content.decode()
+    assert "12,345" in listed
+    assert 'value="12345"' in form
