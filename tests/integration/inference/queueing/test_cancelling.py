@@ -102,15 +102,6 @@ def test_who_is_late_to_take_a_request_back_does_not_take_the_next_one_of_its_na
     assert codes(redis) == [("job.1", "ok"), ("job.2", "cancelled")]
 
 
-def test_a_submission_that_is_repeated_is_no_second_request(redis: Redis, queue: RequestQueue) -> None:
-    worker, request = a_worker(redis, "w1"), named("job", 1)
-    assert [queue.submit(request) for _ in range(2)] == [1, 1]
-    [entry] = worker.read(10, 0)
-    answered(worker, entry, a_reply(entry.request))
-    assert queue.submit(request) == 0
-    assert queue.depth() == 0
-
-
 def test_a_call_is_forgotten_a_minute_after_its_deadline(redis: Redis, queue: RequestQueue) -> None:
     queue.submit(named("job", 1))
     assert 85_000 < int(redis.pttl(keys.call("acme", "job"))) <= 90_000
