@@ -42,31 +42,6 @@ def many(hplm: TinyHplm, rows: int) -> InferRequest:
     return request_for(hplm, *["the river stone"] * rows)
 
 
-def test_others_go_first_and_wait_for_no_more_than_what_was_begun(
-    redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
-) -> None:
-    desk = Desk(redis_url, world, rows=ROWS)
-    hplm = of_tenant(world, "acme")
-    behind = [many(hplm, 3 * ROWS) for _ in range(3)]
-    for request in behind:
-        background.submit(request)
-    desk.step()
-    assert not answered(desk)
-    before = desk.catalogue.counters.batches
-    live = [many(of_tenant(world, "globex"), 1) for _ in range(10)]
-    for request in live:
-        desk.queue.submit(request)
-    while len(answered(desk)) < len(live):
-        desk.step()
-    # The batch that was begun when they came, theirs, and the one that is chosen while the last is computed.
-    assert desk.catalogue.counters.batches - before <= 1 + -(-len(live) // ROWS) + 1
-    assert set(answered(desk)) == {request.id for request in live}
-    ids = served(desk, background)
-    assert sorted(ids[len(live) :]) == sorted(request.id for request in behind)
-    assert all(reply.ok for reply in replies_in(redis))
-    desk.close()
-
-
 def test_the_background_takes_no_places_of_others(
     redis: Redis, world: TinyWorld, background: RequestQueue
 ) -> None:
@@ -78,19 +53,6 @@ def test_the_background_takes_no_places_of_others(
     assert door.submit(many(hplm, 1)) == 1
     assert (door.depth(), background.depth()) == (1, 5)
     assert door.outstanding() == {hplm.root: {"acme": 1}}
-
-
-def test_what_a_dead_worker_had_of_the_background_is_answered_by_the_next(
-    redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
-) -> None:
-    request = many(of_tenant(world, "acme"), 2)
-    background.submit(request)
-    dead = RequestConsumer(redis, "dead")
-    dead.follow([request.root])
-    assert [entry.request.id for entry in dead.read_background()] == [request.id]
-    desk = Desk(redis_url, world)
-    assert served(desk, background) == [request.id]
-    desk.close()
 
 
 def test_what_a_dead_worker_had_of_the_background_waits_for_others_like_the_rest(

@@ -3,7 +3,6 @@
 import dataclasses
 
 import pytest
-from prometheus_client import generate_latest
 from redis import Redis
 
 from inference.engine.rows import Answered, ModelIdentity, Outcome
@@ -50,28 +49,6 @@ def test_nothing_is_fetched_for_a_cancelled_request(one_row: Desk, world: TinyWo
     assert one_row.catalogue.pool.loads == loads == 1
 
 
-def test_cancelled_requests_are_counted_by_their_code(one_row: Desk, world: TinyWorld) -> None:
-    request = request_for(world.hplms[0], *tiny_texts(9))
-    one_row.queue.submit(request)
-    one_row.step()
-    one_row.queue.cancel(request.tenant, request.call)
-    one_row.serve()
-    told = generate_latest(one_row.metrics.registry).decode()
-    assert 'hmi_worker_requests_total{code="cancelled"} 1.0' in told
-    assert 'hmi_worker_requests_total{code="ok"}' not in told
-
-
-def test_a_request_that_is_cancelled_before_it_is_taken_costs_nothing(
-    desk: Desk, redis: Redis, world: TinyWorld
-) -> None:
-    request = request_for(world.hplms[0], "river")
-    desk.queue.submit(request)
-    desk.queue.cancel(request.tenant, request.call)
-    desk.serve()
-    assert len(replies_in(redis)) == 1
-    assert desk.catalogue.counters.rows == 0
-
-
 def test_a_reply_of_another_version_is_refused_and_counted(
     desk: Desk, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,13 +69,3 @@ def test_a_reply_of_another_version_is_refused_and_counted(
     [answered] = desk.ask(request)
     assert_right(world, request, answered)
     assert desk.catalogue.counters.slot_mismatches == 1
-
-
-def test_how_fast_it_answers_is_told_of_the_time_when_others_waited(
-    one_row: Desk, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("inference.serving.recent.LEAST_BEHIND_S", 1e-9)
-    one_row.ask(request_for(world.hplms[0], "river"))
-    assert one_row.server.recent.rates().behind_per_s == 0.0
-    one_row.ask(*(request_for(world.hplms[0], text) for text in tiny_texts(9)))
-    assert one_row.server.recent.rates().behind_per_s > 0.0
