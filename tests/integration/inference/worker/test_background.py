@@ -9,7 +9,7 @@ from inference.queueing.messages import InferRequest
 from inference.queueing.transport import QueueFull, RequestQueue
 from inference.serving.loop_timing import LoopTiming
 from tests.integration.inference.queueing.requests import replies_in
-from tests.integration.inference.worker.asking import request_for
+from tests.integration.inference.worker.asking import of_domain, of_tenant, request_for, under_root
 from tests.integration.inference.worker.desk import Desk
 from tests.integration.inference.worker.held_files import HeldFile
 from tests.processes import wait_until
@@ -21,10 +21,6 @@ ROWS = 4
 @pytest.fixture
 def background(redis: Redis) -> RequestQueue:
     return RequestQueue(redis, capacity=10, background=True)
-
-
-def of_tenant(world: TinyWorld, tenant: str) -> TinyHplm:
-    return next(hplm for hplm in world.hplms if hplm.tenant == tenant)
 
 
 def answered(desk: Desk) -> list[str]:
@@ -76,8 +72,7 @@ def test_the_background_of_what_was_just_published_holds_up_nobody_while_it_is_r
     redis_url: str, world: TinyWorld, background: RequestQueue
 ) -> None:
     desk = Desk(redis_url, world)
-    there = next(hplm for hplm in world.hplms if len(hplm.plots) == 1)
-    new = next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
+    there, new = under_root(world), of_domain(world)
     world.publish(revision=1, hplms=[there])
     desk.step()
     held = HeldFile(world.folder("plot", new.plots[0]) / VECTORS_FILE)

@@ -16,19 +16,18 @@ from inference.serving.engine_loop import EngineLoop
 from inference.serving.loop_timing import LoopTiming
 from inference.serving.lower_layers import Chains
 from tests.integration.inference.queueing.requests import replies_in
-from tests.integration.inference.worker.asking import assert_right, request_for
+from tests.integration.inference.worker.asking import (
+    assert_right,
+    code_of,
+    of_domain,
+    of_tenant,
+    request_for,
+    under_root,
+)
 from tests.integration.inference.worker.desk import Desk
 from tests.integration.inference.worker.held_files import HeldFile
 from tests.processes import wait_until
-from tests.unit.tiny_world import TinyHplm, TinyWorld
-
-
-def under_root(world: TinyWorld) -> TinyHplm:
-    return next(hplm for hplm in world.hplms if len(hplm.plots) == 1)
-
-
-def of_domain(world: TinyWorld) -> TinyHplm:
-    return next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
+from tests.unit.tiny_world import TinyWorld
 
 
 def answered(desk: Desk, request: InferRequest) -> InferReply:
@@ -42,10 +41,6 @@ def answered(desk: Desk, request: InferRequest) -> InferReply:
 
     wait_until(there)
     return found[0]
-
-
-def code_of(reply: InferReply) -> str:
-    return reply.error.code if reply.error else "ok"
 
 
 @pytest.fixture
@@ -193,10 +188,6 @@ def alter(world: TinyWorld, kind: str, digest: str, name: str) -> Callable[[], o
 
 TENANTS = ("acme", "globex")
 ROWS = 40
-
-
-def of_tenant(world: TinyWorld, tenant: str) -> TinyHplm:
-    return next(hplm for hplm in world.hplms if hplm.tenant == tenant)
 
 
 def served_first(desk: Desk, world: TinyWorld) -> Counter[str]:

@@ -20,6 +20,7 @@ from tests.integration.inference.worker.asking import (
     assert_right,
     expected_outputs,
     inputs_for,
+    of_domain,
     request_for,
     request_of,
     results_in,
@@ -31,10 +32,6 @@ from tests.unit.tiny_world import TinyHplm, TinyWorld
 UNSEEN = "zebra quixotic zebra river zebra stone quixotic"
 ALWAYS, NEVER = 1 - 1e-9, -1.0
 """Cutoffs above and below every confidence."""
-
-
-def of_domain(world: TinyWorld) -> TinyHplm:
-    return next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
 
 
 def anew(requests: Sequence[InferRequest]) -> list[InferRequest]:

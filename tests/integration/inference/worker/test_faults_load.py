@@ -1,4 +1,5 @@
-"""A worker under mixed traffic for minutes keeps its size. SOAK_SECONDS says for how many seconds."""
+"""A worker under mixed traffic for minutes keeps its size (SOAK_SECONDS says for how many seconds), and
+answers right while models come and go."""
 
 import dataclasses
 import itertools
@@ -15,10 +16,11 @@ from redis import Redis
 
 from inference.queueing.messages import InferReply, InferRequest
 from tests.integration.inference.worker.asking import request_for
-from tests.integration.inference.worker.more_hplms import large_hplms, spoil_with_infinity, spoilt_hplm
+from tests.integration.inference.worker.more_hplms import MIB, large_hplms, spoil_with_infinity, spoilt_hplm
+from tests.integration.inference.worker.more_hplms import sizes as sizes_of
 from tests.integration.inference.worker.references import References
 from tests.integration.inference.worker.traffic import Load
-from tests.processes import InferenceWorker
+from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
@@ -144,3 +146,41 @@ def test_a_worker_keeps_its_size(
     assert (after["threads"], after["files"]) == (before["threads"], before["files"])
     status = worker.told()
     assert status.slot_mismatches == 0
+
+
+REQUESTS, HPLMS, AT_FIRST = 10_000, 20, 8
+CHURN_TEXTS = tiny_texts(30, seed=4, longest=24)
+
+
+@pytest.mark.thorough
+def test_ten_thousand_requests_under_churn_get_each_the_answer_of_its_own_hplm(
+    redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker]
+) -> None:
+    """Room for four models; every 500 requests another one is published."""
+    world = large_hplms(world, HPLMS)
+    by_size = sizes_of(world.hplms)
+    assert sum(by_size[-4:]) <= MIB < sum(by_size[:5])
+    references, draw = References(world), random.Random(9)
+    alike = [hplm for hplm in world.hplms if hplm.model.task == "classification"]
+    first = [references.expected(hplm, request_for(hplm, CHURN_TEXTS[0]).sequences[0]) for hplm in alike]
+    assert len({str(outputs) for outputs in first}) == len(alike)
+
+    def make(number: int) -> InferRequest:
+        published = min(HPLMS, AT_FIRST + number // 500)
+        if number % 500 == 0:
+            world.publish(revision=1 + number, hplms=world.hplms[:published])
+        hplm = draw.choice(world.hplms[:published])
+        return request_for(hplm, *draw.choices(CHURN_TEXTS, k=draw.randint(1, 3)))
+
+    worker = start_worker(HMI_MODEL_CACHE_MB="1").wait_until_ready()
+    with Load(redis, make, references.assert_right, outstanding=100, most=REQUESTS) as load:
+        load.finish(within_s=800)
+    assert load.answered == REQUESTS
+
+    def all_told() -> bool:
+        status = worker.status()
+        return status is not None and status.rows >= REQUESTS
+
+    wait_until(all_told, worker)
+    status = worker.told()
+    assert (status.slot_mismatches, status.last_error) == (0, "")
