@@ -21,6 +21,7 @@ from tests.integration.inference.queueing.requests import (
     replies_in,
 )
 
+
 @pytest.fixture
 def queue(redis: Redis) -> RequestQueue:
     return RequestQueue(redis, capacity=100)
