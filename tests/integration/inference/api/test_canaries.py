@@ -54,13 +54,6 @@ def test_answers_name_the_version_that_gave_them_and_repeat(ask: Ask, model: Hpl
         assert answered(ask, f"{GRADED}:1", [text])["model"]["version"] == 1
 
 
-def test_one_version_answers_all_texts_of_a_request(ask: Ask, model: Hplm) -> None:
-    requests = [TEXTS[at:] for at in range(8)]
-    found = [answered(ask, GRADED, texts)["model"]["version"] for texts in requests]
-    assert set(found) == {1, 2}
-    assert [answered(ask, GRADED, texts)["model"]["version"] for texts in requests] == found
-
-
 def test_each_version_answers_by_its_own_policy(ask: Ask, model: Hplm) -> None:
     for number, policy in ((1, "table"), (2, "full")):
         version = Version.unscoped.get(hplm=model, number=number)

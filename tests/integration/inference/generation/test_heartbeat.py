@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from pytest_django import Settings
 from redis import Redis
 
 from inference.api.admission import close_gateway
@@ -60,6 +61,29 @@ def test_a_completion_that_the_queue_has_lost_is_an_error_after_a_silence(
     redis_client.flushall()
     with pytest.raises(HmiError, match="lost"), run.closed_at_end():
         asyncio.run(run.complete())
+
+
+def test_stream_that_no_worker_goes_on_with_ends_with_an_error_at_its_deadline(
+    served: Served, worker: ScriptedWorker, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close_gateway()
+    settings.HMI_GENERATION_DEADLINE_S = 0.5
+    monkeypatch.setattr("inference.openai.completion_run.GRACE_S", 0.1)
+    worker.says(*tokens_of("never"), hold_after=2)
+    call = CompletionCall.parse({"model": "writer", "prompt": "wait", "max_tokens": 7})
+    prepared = prepare_completion(call, tenant=served.acme.tenant, key=None, request_id="late")
+    run = CompletionRun(prepared)
+    run.submit()
+    events = CompletionEvents(run, ChunkStream(TEXT, heading_of(prepared)), heartbeat_s=0.05)
+
+    async def read() -> list[bytes]:
+        return [each async for each in events]
+
+    try:
+        *_, last = asyncio.run(read())
+    finally:
+        events.close()
+    assert b'"code":"deadline_exceeded"' in last
 
 
 def test_a_silent_stream_has_heartbeats_until_there_is_text(served: Served, worker: ScriptedWorker) -> None:
