@@ -20,12 +20,9 @@ MOST = {f"{number:064}": "x" * 512 for number in range(16)}
     [
         (MOST, None),
         ({"": "", "a\nb": "a\nb", "größer 😀": ""}, None),
-        (None, None),
         (MOST | {"one more": ""}, "metadata"),
         ({"x" * 65: ""}, "metadata"),
         ({"a": "x" * 513}, "metadata.a"),
-        ({"a": {}}, "metadata.a"),
-        ("a", "metadata"),
     ],
 )
 def test_as_much_as_the_conventions_allow_is_taken_everywhere(
