@@ -162,14 +162,6 @@ def test_a_setting_that_prunes_computes_less_of_the_texts_that_go_on(ask: Ask) -
     assert found == up_to_rounding(results(ask, GRADED, TEXTS[::-1], target=0.85)[::-1])
 
 
-def test_without_a_profile_the_computed_answer_stands_alone(ask: Ask) -> None:
-    balanced, exact = (results(ask, "mood", quality=quality) for quality in ("balanced", "exact"))
-    seen = [(answer, full) for answer, full in zip(balanced, exact, strict=True) if answer["level"] == "full"]
-    assert seen
-    for answer, full in seen:
-        assert answer["scores"] == up_to_rounding(full["scores"])
-
-
 def test_the_same_text_always_goes_the_same_way(ask: Ask) -> None:
     together = results(ask, GRADED)
     for again in (results(ask, GRADED), results(ask, GRADED, TEXTS[::-1])[::-1]):
@@ -231,15 +223,3 @@ def test_a_version_s_policy_stands_between_the_request_s_and_the_deployment_s(
     wanted = expected(CASCADE.dispatcher(CASCADE.candidate(0.7)), results(ask, GRADED, quality="fast"))
     assert went_on(results(ask, GRADED, target=0.7)) == wanted
     assert results(ask, "acme/mood") == up_to_rounding(before)
-
-
-def test_a_tagging_is_as_sure_as_its_least_sure_token(ask: Ask) -> None:
-    fast, exact, balanced = (
-        results(ask, "acme/places", quality=quality) for quality in ("fast", "exact", "balanced")
-    )
-    assert went_on(balanced) == expected(Dispatcher("tokens"), fast)
-    for answer, table, full in zip(balanced, fast, exact, strict=True):
-        assert answer["spans"] == up_to_rounding((full if "table" in answer else table)["spans"])
-        assert 0 <= answer["confidence"] <= 1
-        if "table" in answer:
-            assert answer["table"]["spans"] == up_to_rounding(table["spans"])

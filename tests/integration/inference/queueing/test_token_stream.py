@@ -153,14 +153,6 @@ def test_a_completion_never_ends_early_without_a_word(redis: Redis, queue: Reque
     assert not reader.ended
 
 
-def test_the_reply_makes_up_for_copies_that_were_dropped(redis: Redis, queue: RequestQueue) -> None:
-    worker = a_worker(redis, "w1")
-    entry = taken(queue, worker)
-    appended(worker, entry, tokens_from(0, 5, 6), end_of(entry.request, 2))
-    events = CompletionReader(redis, "r1").accept(end_of(entry.request, 2))
-    assert summary(events) == [(0, 5, None), (1, 6, None), (2, None, DONE)]
-
-
 def test_a_completion_can_be_read_for_a_minute_after_its_end(redis: Redis, queue: RequestQueue) -> None:
     worker = a_worker(redis, "w1")
     entry = taken(queue, worker)

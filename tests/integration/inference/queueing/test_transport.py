@@ -42,13 +42,6 @@ def test_an_answered_request_leaves_the_queue(redis: Redis, queue: RequestQueue)
     assert 0 < redis.ttl(STREAM) <= 300
 
 
-def test_nothing_to_read_is_an_empty_list(redis: Redis) -> None:
-    worker = a_worker(redis, "w1")
-    assert worker.read(10, 0) == []
-    assert worker.read(10, 5) == []
-    assert worker.claim_abandoned() == []
-
-
 def test_of_answers_sent_together_each_counts_unless_it_came_before(
     redis: Redis, queue: RequestQueue
 ) -> None:
