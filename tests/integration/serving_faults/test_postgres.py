@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 TEXTS = ("a good stone", "the river of the doctor", "poor patient", "copper city")
 
 
-def test_what_was_computed_is_answered_though_it_cannot_be_counted(site: Installation) -> None:
+def test_computed_requests_are_answered_without_postgres(site: Installation) -> None:
     site.worker.pause()
     asked = site.asking(*TEXTS)
     site.postgres.kill()

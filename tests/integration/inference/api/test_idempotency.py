@@ -82,7 +82,7 @@ def test_a_call_in_flight_is_not_begun_twice_and_is_no_longer_than_it_may_take(
     assert post(served, "k1", body).json() == answer.json()
 
 
-def test_what_was_never_computed_is_not_remembered(
+def test_call_that_was_never_computed_is_not_kept(
     served: Served, busy: InferenceWorker, empty_queue: Redis
 ) -> None:
     assert code_of(post(served, "k1")) == (503, "worker_unavailable")

@@ -106,7 +106,7 @@ def test_a_request_beyond_the_limit_is_logged(api: APIClient, served: Served, se
     assert ended(limited) == ("infer", 429, "rate_limited", "moot", None)
 
 
-def test_who_is_not_known_is_in_no_log(db: None, served: Served) -> None:
+def test_unauthenticated_requests_are_in_no_log(db: None, served: Served) -> None:
     body = {"model": "acme/mood", "inputs": [TEXT]}
     stranger = APIClient()
     stranger.force_login(served.stranger)

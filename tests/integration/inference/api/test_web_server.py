@@ -44,7 +44,7 @@ def call(web: str, key: str, **headers: str) -> socket.socket:
     return connection
 
 
-def test_who_hangs_up_has_cancelled(
+def test_caller_that_hangs_up_cancels_its_request(
     server: WebServer, busy: InferenceWorker, served: Served, queue: Redis
 ) -> None:
     web = server.url
@@ -60,7 +60,7 @@ def test_who_hangs_up_has_cancelled(
     assert "Traceback" not in server.log.read_text()
 
 
-def test_who_hung_up_may_ask_again_with_the_same_key(
+def test_caller_that_hung_up_may_ask_again_with_the_same_key(
     web: str, busy: InferenceWorker, served: Served, queue: Redis
 ) -> None:
     headers = {"Idempotency-Key": "hung-up", "X-Request-Id": "hung-up"}

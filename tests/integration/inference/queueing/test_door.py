@@ -28,7 +28,7 @@ from tests.integration.inference.queueing.requests import (
 )
 
 
-def test_who_floods_the_queue_leaves_room_for_the_others(redis: Redis) -> None:
+def test_tenant_that_floods_the_queue_leaves_room_for_others(redis: Redis) -> None:
     queue, worker = RequestQueue(redis, capacity=12), a_worker(redis, "w1")
 
     def flood(tenant: str) -> int:

@@ -56,7 +56,7 @@ def test_a_heartbeat_of_a_dead_process_expires(redis: Redis) -> None:
     assert redis.smembers(keys.WORKERS) == set()
 
 
-def test_a_heart_stops_for_good_when_what_it_stands_for_hangs(redis: Redis) -> None:
+def test_heartbeat_stops_for_good_when_its_process_hangs(redis: Redis) -> None:
     hanging, ended = threading.Event(), threading.Event()
     beat = Heartbeat(redis, "w1", READY.encode, life_s=0.9, hangs=hanging.is_set, on_hang=ended.set)
     with beat:

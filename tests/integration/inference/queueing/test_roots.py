@@ -44,7 +44,7 @@ def test_each_worker_reads_what_is_for_its_roots_and_nothing_else(redis: Redis, 
     assert taken(both) == {"r3", "r4"}
 
 
-def test_what_a_dead_worker_left_is_claimed_by_one_that_serves_its_root(
+def test_requests_of_a_dead_worker_are_claimed_by_one_that_serves_their_root(
     redis: Redis, queue: RequestQueue
 ) -> None:
     dead, same, stranger = a_worker(redis, "dead"), a_worker(redis, "w1"), a_worker(redis, "w2", OTHER_ROOT)
@@ -81,7 +81,7 @@ def test_a_worker_follows_as_roots_come_and_go(redis: Redis, queue: RequestQueue
     assert taken(worker) == {"r1"}
 
 
-def test_what_is_held_of_a_root_that_left_is_answered(redis: Redis, queue: RequestQueue) -> None:
+def test_held_request_of_a_root_that_was_given_up_is_answered(redis: Redis, queue: RequestQueue) -> None:
     worker = a_worker(redis, "w1", ROOT)
     queue.submit(a_request("r1"))
     [entry] = worker.read(10, 0)
@@ -132,7 +132,7 @@ def test_entries_of_two_roots_with_the_same_id_are_not_mixed_up(redis: Redis) ->
     assert worker.answered() == frozenset()
 
 
-def test_what_is_late_where_nobody_serves_it_gets_its_answer(redis: Redis, queue: RequestQueue) -> None:
+def test_late_request_for_a_root_that_nobody_serves_is_answered(redis: Redis, queue: RequestQueue) -> None:
     worker, now = a_worker(redis, "w1", ROOT), time.time()
     queue.submit(msgspec.structs.replace(a_request("late", root=OTHER_ROOT), deadline=now + 5))
     queue.submit(a_request("in-time", root=OTHER_ROOT))

@@ -111,7 +111,7 @@ def test_a_request_that_kills_three_workers_is_answered_with_an_error(
     assert queue.depth() == 0
 
 
-def test_its_neighbors_are_delivered_once_more(redis: Redis, queue: RequestQueue) -> None:
+def test_neighbors_of_a_crashing_request_are_delivered_once_more(redis: Redis, queue: RequestQueue) -> None:
     names = ["r0", "poison", "r1", "r2"]
     for name in names:
         queue.submit(a_request(name))

@@ -10,19 +10,20 @@ import time
 from collections.abc import Callable
 
 import msgspec
+import numpy as np
 import psutil
 import pytest
+from numpy.typing import NDArray
 from redis import Redis
 
-from inference.queueing.messages import InferReply, InferRequest
-from tests.integration.inference.worker.asking import request_for
+from inference.queueing.messages import InferReply, InferRequest, TokenSequence
+from tests.integration.inference.worker.asking import assert_outputs, expected_outputs, request_for
 from tests.integration.inference.worker.more_hplms import MIB, large_hplms, spoil_with_infinity, spoilt_hplm
 from tests.integration.inference.worker.more_hplms import sizes as sizes_of
-from tests.integration.inference.worker.references import References
 from tests.integration.inference.worker.traffic import Load
 from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny import tiny_texts
-from tests.unit.tiny_world import TinyWorld
+from tests.unit.tiny_world import TinyHplm, TinyWorld
 
 SECONDS = float(os.environ.get("SOAK_SECONDS") or 120)
 WARM_UP, WARM_REQUESTS, SAMPLES = 0.3, 4_000, 250
@@ -36,6 +37,27 @@ OUTSTANDING, TEXTS_OF_A_REQUEST = 48, 4
 LONG_TEXT = "river " * 5_000
 TEXTS = [*tiny_texts(40, seed=6, longest=24), LONG_TEXT]
 REFUSED = {"unknown": "not_found", "spoilt": "inference_failed", "late": "deadline_exceeded"}
+
+
+class References:
+    """What every model of a world says alone, in plain PyTorch; each computed once."""
+
+    def __init__(self, world: TinyWorld) -> None:
+        self._world = world
+        self._hplms = {hplm.digest: hplm for hplm in world.hplms}
+        self._known: dict[tuple[str, TokenSequence], NDArray[np.float32]] = {}
+
+    def expected(self, hplm: TinyHplm, sequence: TokenSequence) -> NDArray[np.float32]:
+        """The outputs for one sequence, flat."""
+        key = (hplm.digest, sequence)
+        if key not in self._known:
+            self._known[key] = expected_outputs(self._world, hplm, sequence)
+        return self._known[key]
+
+    def assert_right(self, request: InferRequest, reply: InferReply) -> None:
+        """The reply names the version and digest that were asked for, and says what that model says alone."""
+        hplm = self._hplms[request.digest]
+        assert_outputs(request, reply, [self.expected(hplm, each) for each in request.sequences])
 
 
 class Mixture:

@@ -57,7 +57,7 @@ def test_every_request_is_answered_once_and_right(desk: Desk, redis: Redis, worl
     desk.catalogue.pool.check_integrity()
 
 
-def test_who_is_quick_does_not_wait_for_who_is_slow(desk: Desk, redis: Redis, world: TinyWorld) -> None:
+def test_short_batch_does_not_wait_for_a_long_one(desk: Desk, redis: Redis, world: TinyWorld) -> None:
     held, go_on = threading.Event(), threading.Event()
 
     def hold_long_ones(tokens: int) -> None:
@@ -83,7 +83,7 @@ def test_who_is_quick_does_not_wait_for_who_is_slow(desk: Desk, redis: Redis, wo
     assert desk.server.iterations > turns
 
 
-def test_who_comes_while_one_batch_computes_is_computed_beside_it(
+def test_request_that_comes_while_a_batch_computes_is_computed_beside_it(
     desk: Desk, redis: Redis, world: TinyWorld
 ) -> None:
     early, late = (request_for(world.hplms[0], text) for text in SHORT_TEXTS[:2])
@@ -104,7 +104,7 @@ def test_who_comes_while_one_batch_computes_is_computed_beside_it(
 
 
 @pytest.mark.parametrize(("rows", "batches"), [(4, [4]), (9, [4, 5]), (64, [32, 32])])
-def test_what_waits_is_shared_out_where_several_batches_have_room(
+def test_waiting_rows_are_shared_out_over_parallel_batches(
     redis: Redis, redis_url: str, world: TinyWorld, rows: int, batches: list[int]
 ) -> None:
     pipeline = Pipeline(Pipelining(parallel_batches=2))

@@ -1,4 +1,4 @@
-"""Statuses of batches and codes of errors that clients of the OpenAI conventions compare letter by letter."""
+"""What clients of the OpenAI conventions rely on: statuses of batches, codes of errors, bounds of metadata."""
 
 from pathlib import Path
 from typing import Any
@@ -89,3 +89,33 @@ def test_errors_have_the_statuses_types_and_codes_of_the_conventions(
 ) -> None:
     told = openai_error(error)["error"]
     assert (openai_status(error), told["type"], told["code"]) == (status, kind, code)
+
+
+FILE = "file-" + "0" * 32
+ASKED: dict[str, dict[str, Any]] = {
+    "fine_tuning/jobs": {"model": "bert", "training_file": FILE},
+    "batches": {"input_file_id": FILE, "endpoint": "/v1/embeddings", "completion_window": "24h"},
+}
+MOST = {f"{number:064}": "x" * 512 for number in range(16)}
+
+
+@pytest.mark.parametrize("path", ASKED)
+@pytest.mark.parametrize(
+    ("metadata", "param"),
+    [
+        (MOST, None),
+        ({"": "", "a\nb": "a\nb", "größer 😀": ""}, None),
+        (MOST | {"one more": ""}, "metadata"),
+        ({"x" * 65: ""}, "metadata"),
+        ({"a": "x" * 513}, "metadata.a"),
+    ],
+)
+def test_metadata_is_taken_up_to_the_bounds_of_the_conventions(
+    client: Caller, path: str, metadata: object, param: str | None
+) -> None:
+    refused = client.asks(path, **ASKED[path], metadata=metadata)
+    told = refused.json()["error"]["param"]
+    if param is None:  # then it is the model or the file, which is not there
+        assert (refused.status_code, told in ASKED[path]) == (404, True)
+    else:
+        assert (refused.status_code, told) == (400, param)
