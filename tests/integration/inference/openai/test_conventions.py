@@ -1,4 +1,4 @@
-"""What clients of the OpenAI conventions rely on: statuses of batches, codes of errors, bounds of metadata."""
+"""What clients of the OpenAI conventions rely on: states of batches, codes of errors, bounds of metadata."""
 
 from pathlib import Path
 from typing import Any
