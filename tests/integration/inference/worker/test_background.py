@@ -6,7 +6,7 @@ from redis import Redis
 from inference.hplm.plot import VECTORS_FILE
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.messages import InferRequest
-from inference.queueing.transport import QueueFull, RequestQueue
+from inference.queueing.transport import QueueFull, RequestQueue, tenant_capacity
 from inference.serving.loop_timing import LoopTiming
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import of_domain, of_tenant, request_for, under_root
@@ -42,12 +42,13 @@ def test_the_background_takes_no_places_of_others(
     redis: Redis, world: TinyWorld, background: RequestQueue
 ) -> None:
     hplm, door = of_tenant(world, "acme"), RequestQueue(redis, capacity=2)
-    for _ in range(5):
+    most = tenant_capacity(10)
+    for _ in range(most):
         background.submit(many(hplm, 1))
     with pytest.raises(QueueFull):
         background.submit(many(hplm, 1))
     assert door.submit(many(hplm, 1)) == 1
-    assert (door.depth(), background.depth()) == (1, 5)
+    assert (door.depth(), background.depth()) == (1, most)
     assert door.outstanding() == {hplm.root: {"acme": 1}}
 
 
