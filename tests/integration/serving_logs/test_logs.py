@@ -1,17 +1,12 @@
 """What a web server and an inference worker really write while they are used, well and badly."""
 
 import json
-import uuid
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
-from msgspec import msgpack
 
-from inference.queueing import keys
-from inference.queueing.messages import VERSION
-from tests.integration.inference.queueing.requests import STREAM
 from tests.integration.serving_faults.installation import PASSWORD, Installation
 from tests.processes import wait_until
 
@@ -101,32 +96,6 @@ def test_a_request_that_came_too_late_is_told_by_both(site: Installation) -> Non
     wait_until(lambda: about(site.worker, id_of(answer)), site.worker)
     [told] = about(site.worker, id_of(answer))
     assert (told["level"], told["code"], told["tenant"]) == ("info", "deadline_exceeded", "acme")
-
-
-def test_what_the_worker_cannot_take_in_is_told_with_the_request_s_id(site: Installation) -> None:
-    """Tokens that no tokenizer of the root gives, and what is no message at all."""
-    odd, unreadable = uuid.uuid4().hex, uuid.uuid4().hex
-    served = site.served()
-    message = {
-        "v": VERSION,
-        "id": odd,
-        "tenant": "acme",
-        "hplm": "mood",
-        "version": 1,
-        "digest": served.digest,
-        "root": served.root,
-        "sequences": [[b"\xff\xff\xff\x7f"]],
-        "level": 1,
-        "dispatcher": None,
-        "deadline": 1e11,
-        "enqueued_at": 1e9,
-        "reply_to": STREAM,
-    }
-    for told in (message, {**message, "id": unreadable, "sequences": TEXT}):
-        fields = {keys.FIELD: msgpack.encode(told), keys.TENANT_FIELD: "acme"}
-        site.redis.xadd(keys.requests(served.root), fields)
-    for request_id in (odd, unreadable):
-        wait_until(lambda wanted=request_id: about(site.worker, wanted), site.worker)  # type: ignore[misc]
 
 
 def test_no_key_password_or_text_is_ever_written(site: Installation) -> None:
