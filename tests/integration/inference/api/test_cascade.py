@@ -64,14 +64,6 @@ def test_a_quality_names_the_level(ask: Ask, quality: str, level: str) -> None:
     assert not any("table" in result for result in found)
 
 
-def test_levels_are_computed_apart(ask: Ask) -> None:
-    fast, exact = (ask("mood", TEXTS, quality=quality).json() for quality in ("fast", "exact"))
-    assert sum(fast["plot"][name] for name in ("trigram", "bigram", "unigram")) == fast["usage"]["tokens"]
-    assert exact["plot"] == {"trigram": 0, "bigram": 0, "unigram": 0, "hit_ratio": None}
-    both = zip(fast["results"], exact["results"], strict=True)
-    assert any(one["scores"] != pytest.approx(other["scores"], abs=1e-3) for one, other in both)
-
-
 def test_a_version_without_a_cascade_is_served_by_the_documented_defaults(ask: Ask) -> None:
     found = results(ask, "mood", quality="balanced")
     assert went_on(found) == expected(PLAIN, results(ask, "mood", quality="fast"))
@@ -160,15 +152,6 @@ def test_a_setting_that_prunes_computes_less_of_the_texts_that_go_on(ask: Ask) -
             differ += pruned != pytest.approx(whole["scores"], abs=1e-3)
     assert differ
     assert found == up_to_rounding(results(ask, GRADED, TEXTS[::-1], target=0.85)[::-1])
-
-
-def test_the_same_text_always_goes_the_same_way(ask: Ask) -> None:
-    together = results(ask, GRADED)
-    for again in (results(ask, GRADED), results(ask, GRADED, TEXTS[::-1])[::-1]):
-        assert together == up_to_rounding(again)
-    for found, text in zip(together[::5], TEXTS[::5], strict=True):
-        (alone,) = results(ask, GRADED, [text])
-        assert found == up_to_rounding(alone)
 
 
 def test_who_asks_for_tokens_sees_what_the_tables_had_of_a_text_that_went_on(ask: Ask) -> None:
