@@ -13,6 +13,7 @@ from inference.queueing import keys
 from inference.queueing.messages import InferRequest
 from inference.queueing.status import roots_served_lately
 from inference.queueing.transport import RequestQueue
+from inference.serving.environment import SettingError, WorkerSettings
 from tests.integration.inference.queueing.requests import depth, replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for, stop_at_work
 from tests.integration.inference.worker.held_files import HeldFile
@@ -123,6 +124,12 @@ def test_wrong_settings_stop_the_start_and_are_named(start_worker: Start, name: 
     assert worker.process.wait(PATIENCE_S) == 2
     assert name in worker.output()
     assert value in worker.output()
+
+
+def test_settings_out_of_bounds_are_refused() -> None:
+    env = {"REDIS_URL": "redis://absent", "HMI_ARTIFACT_ROOT": "absent", "HMI_BATCH_ROWS": "0"}
+    with pytest.raises(SettingError, match="HMI_BATCH_ROWS"):
+        WorkerSettings.from_env(env)
 
 
 def test_a_worker_that_hangs_ends_itself_and_others_do_its_work(
