@@ -14,35 +14,6 @@ from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.tree.services.hplms import hplm_create
 
 
-<<<<<<< HEAD:tests/integration/frontend/test_pages.py
-def queries(client: Client, address: str) -> int:
-    """How many queries a page costs."""
-    with CaptureQueriesContext(connection) as seen:
-        assert client.get(address).status_code == 200
-    return len(seen)
-
-
-@pytest.mark.parametrize("page", ["", "tree/", "jobs/", "data/", "playground/", "models/new/"])
-def test_a_page_costs_no_more_queries_when_there_is_more_to_show(
-    owner: Client, world: World, page: str
-) -> None:
-    address = f"/t/acme/{page}"
-    queries(owner, address)  # fills the cache of the sums
-    before = queries(owner, address)
-    for number in range(3):
-        more = hplm_create(
-            tenant=world.tenant,
-            name=f"more-{number}",
-            parent=world.root,
-            dataset=world.dataset,
-            actor=world.owner,
-        )
-        versions_finish(more, files=nothing_of_use)
-    assert queries(owner, address) == before
-
-
-=======
->>>>>>> tst-pages:tests/integration/frontend/test_upload_forms.py
 def test_the_live_part_of_a_running_job_asks_again_and_that_of_an_ended_one_does_not(
     owner: Client, world: World
 ) -> None:

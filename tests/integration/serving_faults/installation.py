@@ -21,10 +21,7 @@ from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import Root
 from inference.manifest import FILE_NAME, Manifest, ServedHplm
 from inference.queueing.connection import connect
-from inference.text.codec import TextCodec
-from inference.text.outputs import OutputNames
 from inference.text.predictions import ClassPrediction
-from inference.text.tokenization import TextTokenizer
 from tenants.base.errors import HTTP_STATUS, ErrorCode
 from tests.integration.inference.queueing.requests import depth
 from tests.integration.serving_faults.servers import OwnPostgres, OwnValkey, Web
@@ -142,12 +139,6 @@ class Installation:
         prediction = predict_reference(root, chain, Hplm.load(manifest.folder("hplm", served.digest)), text)
         assert isinstance(prediction, ClassPrediction)
         return prediction
-
-    def codec(self) -> TextCodec:
-        """How the texts of ``mood`` are read."""
-        manifest, served = self._manifest(), self.served()
-        tokenizer = TextTokenizer.of_root(manifest.folder("root", served.root))
-        return TextCodec(tokenizer, OutputNames.load(manifest.folder("hplm", served.digest)))
 
     def assert_right(self, answer: httpx.Response, text: str) -> None:
         """The answer is that of ``mood``, and says so."""

@@ -1,55 +1,32 @@
-"""PostgreSQL is killed while requests are served."""
+"""PostgreSQL is killed while requests are served: what those who asked are told, and that all recover."""
 
-import time
-import uuid
-
+import httpx
 import pytest
 
-from inference.api.prepared_request import outputs_of, token_sequences
-from inference.queueing import keys
-from inference.queueing.messages import InferReply, InferRequest
-from inference.queueing.transport import RequestQueue
-from inference.text.encodings import InferInput
-from tests.integration.serving_faults.installation import Installation
+from tenants.base.errors import ErrorCode
+from tests.integration.serving_faults.installation import PASSWORD, Installation, assert_refused
 from tests.processes import wait_until
 
 pytestmark = pytest.mark.slow
 
-REPLIES = keys.replies("faults")
 TEXTS = ("a good stone", "the river of the doctor", "poor patient", "copper city")
 
 
-def resolved(site: Installation, text: str) -> InferRequest:
-    """A request as the web process sends it once it has asked the database which version is meant."""
-    served, codec, now = site.served(), site.codec(), time.time()
-    return InferRequest(
-        id=uuid.uuid4().hex,
-        tenant=served.tenant,
-        hplm=served.hplm,
-        version=served.version,
-        digest=served.digest,
-        root=served.root,
-        sequences=token_sequences(codec.encode([InferInput(text)]), task=codec.task),
-        deadline=now + 60,
-        enqueued_at=now,
-        reply_to=REPLIES,
-    )
+def test_computed_requests_are_answered_without_postgres(site: Installation) -> None:
+    site.worker.pause()
+    asked = site.asking(*TEXTS)
+    site.postgres.kill()
+    site.worker.resume()
+    for text, waiting in asked.items():
+        site.assert_right(waiting.result(), text)
 
 
-def test_the_worker_serves_what_was_resolved_and_the_web_recovers_by_itself(site: Installation) -> None:
+def test_new_requests_are_told_to_come_back_and_all_recover_by_themselves(site: Installation) -> None:
     worker, web = site.worker, site.web.child.pid
     site.assert_right(site.ask("before"), "before")
     site.postgres.kill()
-    request = resolved(site, "a good stone")
-    RequestQueue(site.redis, capacity=100).submit(request)
-    wait_until(lambda: site.redis.xlen(REPLIES) == 1, worker)
-    [(_, fields)] = site.redis.xrange(REPLIES)
-    reply = InferReply.decode(fields[keys.FIELD.encode()])
-    assert (reply.id, reply.ok, reply.model.digest) == (request.id, True, request.digest)
-    codec = site.codec()
-    [result] = codec.results(codec.encode([InferInput("a good stone")]), outputs_of(reply.outputs))
-    assert result["label"] == site.alone("a good stone").label
-
+    for _ in range(3):
+        assert_refused(site.ask("meanwhile"), ErrorCode.DATABASE_UNAVAILABLE)
     assert site.get("/health/live").status_code == 200
     health = site.get("/health/ready")
     assert (health.status_code, health.json()["database"]) == (503, "failed")
@@ -60,6 +37,21 @@ def test_the_worker_serves_what_was_resolved_and_the_web_recovers_by_itself(site
     site.assert_right(site.ask("after"), "after")
     assert worker.process.poll() is None
     assert (site.web.child.pid, site.web.runs()) == (web, True)
+
+
+def test_a_page_of_somebody_signed_in_says_so_too(site: Installation) -> None:
+    with httpx.Client(base_url=site.web.url, trust_env=False, timeout=60, follow_redirects=True) as person:
+        person.get("/login/")
+        token = next(value for name, value in person.cookies.items() if name.startswith("hmi_csrf"))
+        form = {"login": "owner", "password": PASSWORD, "csrfmiddlewaretoken": token}
+        page = person.post("/login/", data=form, headers={"Referer": site.web.url})
+        # A wrong password is answered with 200 too, by the same page.
+        assert (page.status_code, page.url.path) == (200, "/t/acme/")
+        site.postgres.kill()
+        page = person.get("/")
+    assert page.status_code == 503
+    assert int(page.headers["Retry-After"]) > 0
+    assert "database" in page.text
 
 
 def test_the_first_who_ask_after_a_restart_that_nobody_noticed_are_answered(site: Installation) -> None:

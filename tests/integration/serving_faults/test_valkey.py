@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 TEXTS = ("a good stone", "the river of the doctor", "poor patient", "copper city")
 
 
-def test_what_was_accepted_is_answered_and_all_recover_by_themselves(site: Installation) -> None:
+def test_requests_accepted_before_valkey_was_killed_are_answered_after_it_is_back(site: Installation) -> None:
     worker, web = site.worker, site.web.child.pid
     worker.pause()
     asked = site.asking(*TEXTS)
@@ -33,7 +33,7 @@ def test_what_was_accepted_is_answered_and_all_recover_by_themselves(site: Insta
     assert (site.web.child.pid, site.web.runs()) == (web, True)
 
 
-def test_whoever_asks_meanwhile_is_answered_or_told_to_come_back(site: Installation) -> None:
+def test_requests_while_valkey_is_killed_are_answered_or_told_to_come_back(site: Installation) -> None:
     answers: list[tuple[str, httpx.Response]] = []
     enough = threading.Event()
 

@@ -15,7 +15,7 @@ GONE = -2
 TEXTS = ("a good stone", "the river of the doctor", "poor patient", "copper city")
 
 
-def test_what_it_had_asked_is_done_with_and_a_new_one_is_answered(site: Installation) -> None:
+def test_killed_web_server_leaves_no_requests_and_answers_after_a_restart(site: Installation) -> None:
     site.worker.pause()
     asked = site.asking(*TEXTS)
     site.web.kill()

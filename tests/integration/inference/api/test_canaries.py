@@ -10,7 +10,7 @@ from tests.integration.inference.api.conftest import Ask, Served
 from tests.rounding import up_to_rounding
 from tests.unit.tiny import tiny_texts
 from versiontree.tree.models import Hplm, Version
-from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
+from versiontree.tree.services.canaries import canary_start
 from versiontree.tree.services.hplms import version_set_policy
 
 pytestmark = pytest.mark.usefixtures("worker")
@@ -54,13 +54,6 @@ def test_answers_name_the_version_that_gave_them_and_repeat(ask: Ask, model: Hpl
         assert answered(ask, f"{GRADED}:1", [text])["model"]["version"] == 1
 
 
-def test_one_version_answers_all_texts_of_a_request(ask: Ask, model: Hplm) -> None:
-    requests = [TEXTS[at:] for at in range(8)]
-    found = [answered(ask, GRADED, texts)["model"]["version"] for texts in requests]
-    assert set(found) == {1, 2}
-    assert [answered(ask, GRADED, texts)["model"]["version"] for texts in requests] == found
-
-
 def test_each_version_answers_by_its_own_policy(ask: Ask, model: Hplm) -> None:
     for number, policy in ((1, "table"), (2, "full")):
         version = Version.unscoped.get(hplm=model, number=number)
@@ -70,17 +63,6 @@ def test_each_version_answers_by_its_own_policy(ask: Ask, model: Hplm) -> None:
         for answer in (answered(ask, GRADED, [text]) for text in TEXTS)
     }
     assert seen == {(1, "table"), (2, "full")}
-
-
-def test_after_its_end_the_alias_s_version_answers_and_after_its_promotion_the_canary(
-    ask: Ask, model: Hplm
-) -> None:
-    canary_promote(hplm=model, name="default", actor=None)
-    assert set(by_version(ask).values()) == {2}
-    first = Version.unscoped.get(hplm=model, number=1)
-    canary_start(hplm=model, name="default", version=first, percent=99, actor=None)
-    canary_end(hplm=model, name="default", actor=None)
-    assert set(by_version(ask).values()) == {2}
 
 
 def test_a_batch_is_answered_by_the_alias_s_own_version(served: Served, model: Hplm) -> None:

@@ -8,7 +8,6 @@ from redis import Redis
 from rest_framework.test import APIClient
 
 from inference.queueing import keys
-from tenants.accounts.models import User
 from tests.integration.inference.api.conftest import Ask, Served, root_of
 from tests.integration.inference.api.waiting import Waiting, wait_for_queued
 from tests.integration.inference.queueing.requests import depth
@@ -67,34 +66,3 @@ def test_two_tenants_may_use_one_name_and_one_tenant_may_not_use_it_twice_at_onc
     assert call.answer().status_code == 200
     again = client.post("/api/v1/infer", body, format="json", headers={"X-Request-Id": "same"})
     assert again.status_code == 200
-
-
-@pytest.mark.parametrize("name", ["", "a" * 65, "a.b", "a:b", "a b", "é", "a/b", "\u0661"])
-def test_a_name_that_could_mean_something_else_is_replaced(
-    db: None, served: Served, queue: Redis, name: str
-) -> None:
-    client = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.key}")
-    answer = client.post(
-        "/api/v1/infer", {"model": "mood", "inputs": [""]}, format="json", headers={"X-Request-Id": name}
-    )
-    assert answer.json()["error"]["code"] == "empty_text"
-    assert len(answer["X-Request-Id"]) == 32
-    assert depth(queue) == 0
-
-
-def test_cancelling_needs_what_asking_needs(db: None, served: Served, viewer: User) -> None:
-    assert APIClient().delete("/api/v1/infer/x").status_code == 401
-    assert take_back(served.manage_key, "x").status_code == 403
-    member = APIClient()
-    member.force_login(viewer)
-    assert member.delete("/api/v1/infer/x").json()["error"]["param"] == "tenant"
-    assert member.delete("/api/v1/infer/x?tenant=globex").status_code == 404
-    assert member.delete("/api/v1/infer/x?tenant=acme").json()["error"]["code"] == "not_found"
-    careless = APIClient(enforce_csrf_checks=True)
-    careless.force_login(viewer)
-    assert careless.delete("/api/v1/infer/x?tenant=acme").status_code == 403
-
-
-def test_only_deleting_is_possible_there(db: None, served: Served) -> None:
-    client = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.key}")
-    assert client.get("/api/v1/infer/x").status_code == 405

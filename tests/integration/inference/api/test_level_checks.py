@@ -72,21 +72,6 @@ def test_a_check_counts_whether_the_level_full_gives_the_same_answer(
     assert list(UsageDay.unscoped.order_by("pk").values()) == usage, "nobody is charged"
 
 
-def test_spans_agree_when_places_and_labels_do(
-    db: None, served: Served, worker: InferenceWorker, client: InferClient, settings: Settings, ask: Ask
-) -> None:
-    def places(result: dict[str, Any]) -> list[tuple[int, int, str]]:
-        return [(span["start"], span["end"], span["label"]) for span in result["spans"]]
-
-    prepared, results = answered(served, "places", "fast")
-    exact = ask("places", TEXTS, quality="exact").json()["results"]
-    settings.HMI_CHECK_SHARE = 1.0
-    for check in sampled_checks(prepared, results):
-        run_check(check, client)
-    agreed = sum(places(one) == places(other) for one, other in zip(results, exact, strict=True))
-    assert counted("places") == (len(TEXTS), agreed)
-
-
 def test_the_sample_is_of_what_the_tables_answered_and_always_the_same(
     db: None, served: Served, worker: InferenceWorker, settings: Settings
 ) -> None:

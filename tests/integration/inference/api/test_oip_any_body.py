@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.open_inference.errors import oip_error
-from inference.open_inference.parsers import Body, read_body
+from inference.open_inference.parsers import read_body
 from inference.open_inference.requests import parse_request
 from inference.open_inference.signatures import Output, signature_of
 from inference.open_inference.tensors import decode_texts
@@ -21,15 +21,6 @@ from tenants.base.errors import HmiError
 
 PAIR = signature_of("classification", pairs=True)
 TEXTS = st.lists(st.text(max_size=20), min_size=1, max_size=6)
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
-    max_leaves=6,
-)
 REFUSALS = (413, 415, 422)
 Pack = Callable[[bytes], bytes]
 PACK: dict[str, Pack] = {
@@ -77,39 +68,6 @@ def test_texts_come_out_as_they_went_in(texts: list[str], encoding: str, turned:
 def test_any_bytes_are_texts_or_an_error(raw: bytes, count: int) -> None:
     texts = outcome(lambda: decode_texts(memoryview(raw), name="TEXT", count=count))
     assert texts in REFUSALS or (as_bytes(texts) == raw and len(texts) == count)
-
-
-@given(st.binary(max_size=80), st.sampled_from([*sorted(PACK), "br"]), st.none() | st.text(max_size=14))
-def test_any_body_is_read_or_refused(raw: bytes, encoding: str, length: str | None) -> None:
-    body = outcome(lambda: read_body(raw, encoding=encoding, json_length=length))
-    assert body in REFUSALS or isinstance(body, Body)
-
-
-@given(
-    st.fixed_dictionaries({}, optional=dict.fromkeys(("id", "inputs", "outputs", "parameters"), JSON))
-    | st.fixed_dictionaries(
-        {
-            "inputs": st.lists(
-                st.fixed_dictionaries(
-                    {"name": st.sampled_from(["TEXT", "TEXT_PAIR"]) | JSON},
-                    optional={
-                        "shape": st.lists(st.integers(-1, 3), max_size=2) | JSON,
-                        "datatype": st.just("BYTES") | JSON,
-                        "data": st.lists(st.text(max_size=3), max_size=3) | JSON,
-                        "parameters": st.fixed_dictionaries({"binary_data_size": st.integers(-1, 9)}) | JSON,
-                    },
-                ),
-                max_size=3,
-            )
-        }
-    ),
-    st.binary(max_size=12),
-)
-def test_any_request_is_understood_or_told_what_is_wrong(value: dict[str, Any], tensors: bytes) -> None:
-    head = json.dumps(value).encode()
-    body = read_body(head + tensors, json_length=str(len(head)))
-    call = outcome(lambda: parse_request(body, PAIR))
-    assert call in REFUSALS or all(row.keys() == {"text", "text_pair"} for row in call.inputs)
 
 
 SURE = {"level": "table", "confidence": 0.75}

@@ -3,12 +3,14 @@
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.inference.api.conftest import Served
 from tests.integration.inference.api.test_answers import alone
+from tests.integration.inference.web_server import web_server
 from tests.peers import peer_python
 from tests.processes import InferenceWorker
 
@@ -19,7 +21,13 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 TEXTS = ["a good stone in the river", "größer 😀", "x"]
 
 
-@pytest.mark.parametrize("web", [{"HMI_POLICY": "table"}], indirect=True)
+@pytest.fixture
+def web(served: Served, redis_url: str, tmp_path: Path) -> Iterator[str]:
+    """The address of a web server that answers from tables, as `alone` does."""
+    with web_server(redis_url, tmp_path, HMI_POLICY="table") as running:
+        yield running.url
+
+
 def test_tritonclient_infers_with_texts_as_bytes_and_as_json(
     web: str, served: Served, worker: InferenceWorker
 ) -> None:

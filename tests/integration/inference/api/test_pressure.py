@@ -1,13 +1,9 @@
 """A worker that is busy: the queue fills, deadlines pass, and what was accepted is answered."""
 
-import threading
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import redis
-from django.db import connection
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
@@ -16,45 +12,6 @@ from tenants.usage.models import UsageDay
 from tests.integration.inference.api.conftest import Ask, Served
 from tests.integration.inference.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
-
-
-@pytest.fixture
-def room_for_two(settings: Settings) -> Iterator[None]:
-    """A queue of which one tenant may have two places."""
-    settings.HMI_INFER_CAPACITY = 3
-    close_gateway()
-    yield
-    close_gateway()
-
-
-def test_a_full_queue_says_when_to_come_back_and_answers_what_it_took(
-    room_for_two: None,
-    busy: InferenceWorker,
-    served: Served,
-    redis_url: str,
-    ask: Ask,
-    settings: Settings,
-) -> None:
-    settings.HMI_USAGE_INTERVAL_S = 60.0  # a refusal counted in this transaction would hold up the other's
-    answers: list[Any] = []
-
-    def waiting() -> None:
-        client = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.key}")
-        answers.append(client.post("/api/v1/infer", {"model": "mood", "inputs": ["x"]}, format="json"))
-        connection.close()
-
-    threads = [threading.Thread(target=waiting) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    with redis.Redis.from_url(redis_url) as client:
-        wait_until(lambda: depth(client) == 2)
-    refused = ask("mood")
-    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
-    assert int(refused["Retry-After"]) > 0
-    busy.resume()
-    for thread in threads:
-        thread.join()
-    assert [answer.status_code for answer in answers] == [200, 200]
 
 
 @pytest.mark.parametrize("by_header", [False, True])

@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 import redis
-from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from tenants.accounts.models import User
-from tenants.accounts.services.tenants import tenant_resume, tenant_suspend
 from tenants.usage.models import Quota
 from tests.integration.inference.api.conftest import Ask, Served
 from tests.integration.inference.queueing.requests import depth
@@ -43,50 +41,23 @@ BAD_FIELDS: list[tuple[dict[str, object], tuple[int, str, str | None]]] = [
     ({"model": "mood"}, (422, "missing_field", "inputs")),
     ({"inputs": ["x"]}, (422, "missing_field", "model")),
     ({"model": 7, "inputs": ["x"]}, (422, "invalid_field", "model")),
-    ({"model": None, "inputs": ["x"]}, (422, "invalid_field", "model")),
     ({"model": "", "inputs": ["x"]}, (422, "invalid_field", "model")),
-    ({"model": "a/b/c", "inputs": ["x"]}, (422, "invalid_field", "model")),
-    ({"model": "mood:0", "inputs": ["x"]}, (422, "invalid_field", "model")),
     ({"model": "mood:99999999999999999999", "inputs": ["x"]}, (422, "invalid_field", "model")),
-    ({"model": "mo\0od", "inputs": ["x"]}, (422, "invalid_field", "model")),
     ({"model": f"mood{LONE}", "inputs": ["x"]}, (422, "invalid_field", "model")),
     ({"model": "m" * 10_000, "inputs": ["x"]}, (422, "invalid_field", "model")),
     ({"model": "mood", "inputs": "x"}, (422, "invalid_field", "inputs")),
-    ({"model": "mood", "inputs": {"0": "x"}}, (422, "invalid_field", "inputs")),
-    ({"model": "mood", "inputs": None}, (422, "invalid_field", "inputs")),
     ({"model": "mood", "inputs": []}, (422, "invalid_field", "inputs")),
     ({"model": "mood", "inputs": ["x", 3]}, (422, "invalid_field", "inputs[1]")),
-    ({"model": "mood", "inputs": ["x", None]}, (422, "invalid_field", "inputs[1]")),
-    ({"model": "mood", "inputs": [["x"]]}, (422, "invalid_field", "inputs[0]")),
     ({"model": "mood", "inputs": ["x", ""]}, (422, "empty_text", "inputs[1]")),
-    ({"model": "mood", "inputs": [" \n\t "]}, (422, "empty_text", "inputs[0]")),
-    ({"model": "mood", "inputs": ["x", "a\0b"]}, (422, "invalid_encoding", "inputs[1]")),
     ({"model": "mood", "inputs": [f"a{LONE}"]}, (422, "invalid_encoding", "inputs[0]")),
     ({"model": "mood", "inputs": ["x"] * 257}, (422, "too_many_inputs", "inputs")),
-    ({"model": "mood", "inputs": ["x" * (2 * 1024**2 + 1)]}, (413, "body_too_large", "inputs[0]")),
     ({"model": "mood", "inputs": ["é" * (1024**2 + 1)]}, (413, "body_too_large", "inputs[0]")),
     ({"model": "mood", "inputs": ["x"], "timeout": 3}, (422, "invalid_field", "timeout")),
     ({"model": "mood", "inputs": ["x"], f"a{LONE}": 3}, (422, "invalid_field", None)),
-    ({"model": "mood", "inputs": ["x"], "timeout_s": 0}, (422, "invalid_field", "timeout_s")),
     ({"model": "mood", "inputs": ["x"], "timeout_s": -1}, (422, "invalid_field", "timeout_s")),
-    ({"model": "mood", "inputs": ["x"], "timeout_s": "3"}, (422, "invalid_field", "timeout_s")),
-    ({"model": "mood", "inputs": ["x"], "timeout_s": True}, (422, "invalid_field", "timeout_s")),
-    (
-        {"model": "mood", "inputs": [{"text": "x", "text_pair": "y"}]},
-        (422, "invalid_field", "inputs[0].text_pair"),
-    ),
-    ({"model": "mood", "inputs": [{"question": "x"}]}, (422, "invalid_field", "inputs[0].question")),
-    ({"model": "mood", "inputs": ["x"], "miss_policy": "auto"}, (422, "invalid_field", "miss_policy")),
     ({"model": "mood", "inputs": ["x"], "quality": "best"}, (422, "invalid_field", "quality")),
-    ({"model": "mood", "inputs": ["x"], "quality": "cascade"}, (422, "invalid_field", "quality")),
-    ({"model": "mood", "inputs": ["x"], "quality": 1}, (422, "invalid_field", "quality")),
-    ({"model": "mood", "inputs": ["x"], "target": "0.9"}, (422, "invalid_field", "target")),
-    ({"model": "mood", "inputs": ["x"], "target": True}, (422, "invalid_field", "target")),
     ({"model": "mood", "inputs": ["x"], "target": 1.1}, (422, "invalid_field", "target")),
-    ({"model": "mood", "inputs": ["x"], "target": -0.1}, (422, "invalid_field", "target")),
     ({"model": "mood", "inputs": ["x"], "quality": "fast", "target": 0.9}, (422, "invalid_field", "target")),
-    ({"model": "mood", "inputs": ["x"], "quality": "exact", "target": 0.9}, (422, "invalid_field", "target")),
-    ({"model": "mood", "inputs": ["x"], "explain": "yes"}, (422, "invalid_field", "explain")),
     ({"model": "unheard-of", "inputs": ["x"]}, (404, "not_found", "model")),
     ({"model": "mood@production", "inputs": ["x"]}, (404, "not_found", "model")),
     ({"model": "mood:2", "inputs": ["x"]}, (404, "not_found", "model")),
@@ -104,14 +75,9 @@ def test_a_request_that_says_nothing_sensible_is_told_where(
 BAD_BODIES = [
     (b"", (422, "missing_field", "model")),
     (b"{", (422, "invalid_json", None)),
-    (b"hello", (422, "invalid_json", None)),
     (b'{"model": "mood", "inputs": ["x"]} x', (422, "invalid_json", None)),
     (b'{"model": NaN}', (422, "invalid_json", None)),
-    (b'{"timeout_s": ' + b"9" * 5000 + b"}", (422, "invalid_json", None)),
-    (b"[" * 100_000, (422, "invalid_json", None)),
-    (b'["mood"]', (422, "invalid_field", None)),
     (b"null", (422, "invalid_field", None)),
-    (b'"mood"', (422, "invalid_field", None)),
     (b'{"model": "mood", "inputs": ["caf\xe9"]}', (422, "invalid_encoding", None)),
     ('{"model": "mood"}'.encode("utf-16"), (422, "invalid_encoding", None)),
 ]
@@ -124,33 +90,12 @@ def test_a_body_that_is_no_json_object_is_told_so(
     assert error_of(post_raw(served, body)) == expected
 
 
-def test_invalid_utf8_is_located(db: None, served: Served) -> None:
-    error = post_raw(served, b'{"model": "\xff"}').json()["error"]
-    assert error["details"] == {"byte": 11}
-
-
-def test_a_body_beyond_the_limit_is_not_read(db: None, served: Served, settings: Settings) -> None:
-    settings.HMI_MAX_BODY_BYTES = 1000
-    answer = post_raw(served, json.dumps({"model": "mood", "inputs": ["x" * 2000]}).encode())
-    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
-
-
 def test_another_tenant_s_model_is_not_there(ask: Ask, served: Served) -> None:
     answers = [
         ask(name, key=served.strangers_key) for name in ("acme/mood", "acme/unheard-of", "nobody/mood")
     ]
     assert {error_of(answer) for answer in answers} == {(404, "not_found", "model")}
     assert len({answer.json()["error"]["message"] for answer in answers}) == 1
-
-
-def test_a_stranger_with_a_session_gets_404_too(db: None, served: Served) -> None:
-    client = APIClient()
-    client.force_login(served.stranger)
-    answers = [
-        client.post("/api/v1/infer", {"model": name, "inputs": ["x"]}, format="json")
-        for name in ("acme/mood", "nobody/mood")
-    ]
-    assert {error_of(answer) for answer in answers} == {(404, "not_found", "tenant")}
 
 
 def test_a_session_has_to_say_which_tenant(viewer: User) -> None:
@@ -160,7 +105,7 @@ def test_a_session_has_to_say_which_tenant(viewer: User) -> None:
     assert error_of(answer) == (422, "missing_field", "tenant")
 
 
-@pytest.mark.parametrize("key", ["", "nonsense", "AAAAAAAA.BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"])
+@pytest.mark.parametrize("key", ["", "AAAAAAAA.BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"])
 def test_nobody_is_asked_to_sign_in(db: None, served: Served, key: str) -> None:
     client = APIClient()
     if key:
@@ -170,16 +115,6 @@ def test_nobody_is_asked_to_sign_in(db: None, served: Served, key: str) -> None:
     assert answer["WWW-Authenticate"] == "Bearer"
 
 
-def test_a_key_without_the_scope_is_forbidden(ask: Ask, served: Served) -> None:
-    assert error_of(ask(key=served.manage_key)) == (403, "forbidden", None)
-
-
-def test_a_suspended_tenant_is_forbidden(ask: Ask, served: Served) -> None:
-    tenant_suspend(tenant=served.world.tenant, actor=None)
-    assert error_of(ask()) == (403, "forbidden", None)
-    tenant_resume(tenant=served.world.tenant, actor=None)
-
-
 def test_a_spent_quota_says_when_to_come_back(ask: Ask, served: Served) -> None:
     Quota.objects.for_tenant(served.world.tenant).update(max_requests_per_day=0)
     answer = ask()
@@ -187,7 +122,29 @@ def test_a_spent_quota_says_when_to_come_back(ask: Ask, served: Served) -> None:
     assert 0 < int(answer["Retry-After"]) <= 86_400
 
 
-def test_reading_the_address_is_not_allowed(db: None, served: Served) -> None:
-    answer = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.key}").get("/api/v1/infer")
-    assert error_of(answer) == (405, "method_not_allowed", None)
-    assert "POST" in answer["Allow"]
+TEXT = {"name": "TEXT", "shape": [1], "datatype": "BYTES", "data": ["x"]}
+ADDRESSES: dict[str, dict[str, Any]] = {
+    "/api/v1/infer": {"model": "acme/unborn", "inputs": ["x"]},
+    "/v1/embeddings": {"model": "acme/unborn", "input": ["x"]},
+    "/v2/models/acme/unborn/infer": {"inputs": [TEXT]},
+}
+
+
+def post(path: str, user: User | None = None, **headers: str) -> Any:
+    """The answer to a request for a model that is not ready."""
+    client = APIClient()
+    if user:
+        client.force_login(user)
+    return client.post(path, ADDRESSES[path], format="json", headers=headers)
+
+
+@pytest.mark.parametrize("path", ADDRESSES)
+def test_names_are_taken_and_limits_told_at_every_address(served: Served, viewer: User, path: str) -> None:
+    asked = post(path, viewer, **{"X-Request-Id": "mine"})
+    assert (asked.status_code, asked["X-Request-Id"]) == (409, "mine")
+    assert {"x-ratelimit-limit-tokens", "x-ratelimit-limit-requests"} <= set(asked.headers)
+    misnamed = post(path, viewer, **{"X-Request-Id": "no name!"})
+    assert misnamed.status_code == 409
+    assert len(misnamed["X-Request-Id"]) == 32
+    assert post(path).status_code == 401
+    assert post(path, Authorization=f"Bearer {served.manage_key}").status_code == 403

@@ -16,7 +16,6 @@ from tests.processes import InferenceWorker
 from tests.services import running
 
 CALLS = 7
-SETTINGS = "tests.integration.inference.api.slow_usage_settings"
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from inference.queueing.transport import RequestQueue
 from tenants.usage.models import UsageDay
 from tests.integration.inference.generation.conftest import NARROW, QUESTION, Served, tokens_of
 from tests.integration.inference.generation.scripted_worker import BUSY_MS, ScriptedWorker
-from tests.integration.inference.web_server import WebServer
 from tests.processes import wait_until
 from tests.unit.tiny_decoder import EOS, POSITIONS
 
@@ -196,20 +195,15 @@ def test_without_a_worker_a_request_is_refused_and_with_a_busy_one_it_runs_out_o
         ({"model": "mood"}, (400, "invalid_field", "model")),
         ({"model": "globex/writer"}, (404, "model_not_found", "model")),
         ({"model": "writer@staging"}, (404, "model_not_found", "model")),
-        ({"tools": [{"type": "function"}]}, (400, "unsupported_parameter", "tools")),
-        ({"response_format": {"type": "json_object"}}, (400, "unsupported_parameter", "response_format")),
-        ({"temprature": 1}, (400, "invalid_field", "temprature")),
-        ({"temperature": 3}, (400, "invalid_field", "temperature")),
-        ({"messages": []}, (400, "missing_field", "messages")),
         ({"max_tokens": POSITIONS}, (400, "invalid_field", "max_tokens")),
         ({"messages": [{"role": "user", "content": "x" * 200}]}, (400, "invalid_field", "messages")),
-        ({"stream_options": {"include_usage": True}}, (400, "invalid_field", "stream_options")),
         ({"n": 129}, (400, "invalid_field", "n")),
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_its_place(
-    program: APIClient, body: dict[str, Any], expected: tuple[int, str, str]
+    program: APIClient, settings: Settings, body: dict[str, Any], expected: tuple[int, str, str]
 ) -> None:
+    settings.HMI_INFER_CAPACITY = 40
     asked = {"model": "writer", "messages": QUESTION, **body}
     assert error(program.post("/v1/chat/completions", asked, format="json")) == expected
 
@@ -245,9 +239,7 @@ def test_an_idempotency_key_has_one_answer_and_is_not_for_streams(
     assert error(streamed) == (400, "unsupported_parameter", "Idempotency-Key")
 
 
-def test_prompts_and_generated_tokens_are_counted_and_logged(
-    chat: Chat, worker: ScriptedWorker, served: Served, server: WebServer
-) -> None:
+def test_prompts_and_generated_tokens_are_counted(chat: Chat, worker: ScriptedWorker, served: Served) -> None:
     def counted() -> tuple[int, int, int]:
         rows = UsageDay.unscoped.filter(tenant=served.acme.tenant, model_name="writer")
         sums = ("requests", "tokens", "generated_tokens")
@@ -265,9 +257,6 @@ def test_prompts_and_generated_tokens_are_counted_and_logged(
     wait_until(lambda: counted()[0] >= requests + 2)
     assert counted()[1] >= tokens + 2 * (len(tokens_of(PROMPT)) + answer)
     assert counted()[2] >= generated + 2 * answer
-    log = server.log.read_text()
-    assert "Traceback" not in log
-    assert "generated=" in log
 
 
 def test_generated_tokens_are_charged_as_they_come_and_the_next_request_is_refused(

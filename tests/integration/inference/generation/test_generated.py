@@ -21,7 +21,6 @@ from tenants.datasets.services.files import file_create
 from tests.integration.inference.generation.conftest import QUESTION, Served, tokens_of
 from tests.integration.inference.generation.test_completions import PROMPT, events
 from tests.integration.jobs.generative_world import WRITERS_LORA
-from tests.processes import InferenceWorker, wait_until
 from tests.unit.inference.generation.decoder_world import generated
 from tests.unit.tiny_decoder import EOS, byte_tokenizer
 
@@ -56,33 +55,6 @@ def test_a_chat_and_its_stream_are_what_transformers_generates(chat: Chat) -> No
     assert streamed == choice["message"]["content"]
     assert whole["hmi"] == {"number_format": "float32"}
     assert [chunk.get("hmi") for chunk in chunks] == [None] + [whole["hmi"]] * (len(chunks) - 1)
-
-
-def test_a_seed_gives_the_same_choices_again(web: httpx.Client) -> None:
-    body = {"model": "writer", "prompt": "Once", "n": 3, "seed": 5, "max_tokens": 12}
-    first, again = (web.post(TEXT, json=body).json() for _ in range(2))
-    assert [choice["text"] for choice in first["choices"]] == [choice["text"] for choice in again["choices"]]
-    assert len({choice["text"] for choice in first["choices"]}) == 3
-    other = web.post(TEXT, json={**body, "seed": 500}).json()
-    assert [each["text"] for each in other["choices"]] != [each["text"] for each in first["choices"]]
-
-
-def test_a_stop_string_ends_the_text_before_it(web: httpx.Client) -> None:
-    body = {"model": "writer", "prompt": "Once", "temperature": 0, "max_tokens": 30}
-    text = web.post(TEXT, json=body).json()["choices"][0]["text"]
-    stop = next(sign for sign in text[3:] if sign.isascii() and sign.isprintable())
-    (choice,) = web.post(TEXT, json={**body, "stop": stop}).json()["choices"]
-    assert (choice["text"], choice["finish_reason"]) == (text[: text.index(stop)], "stop")
-
-
-def test_a_client_that_leaves_a_stream_leaves_nothing_in_the_queue(
-    web: httpx.Client, redis_url: str, real_worker: InferenceWorker
-) -> None:
-    body = {"model": "writer", "prompt": "Once", "stream": True, "max_tokens": 100, "n": 2}
-    with web.stream("POST", TEXT, json=body) as answer:
-        next(answer.iter_bytes())
-    with Redis.from_url(redis_url) as redis:
-        wait_until(lambda: RequestQueue(redis, capacity=0).depth() == 0, real_worker)
 
 
 def request(custom_id: str, url: str, **body: Any) -> str:

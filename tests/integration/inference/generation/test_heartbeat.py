@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from pytest_django import Settings
 from redis import Redis
 
 from inference.api.admission import close_gateway
@@ -19,23 +20,29 @@ from tests.integration.inference.generation.scripted_worker import ScriptedWorke
 pytestmark = pytest.mark.django_db
 
 
+def submitted(served: Served, name: str) -> tuple[CompletionRun, ChunkStream]:
+    """A completion that is on its way to a worker, and how its stream is written."""
+    call = CompletionCall.parse({"model": "writer", "prompt": "wait", "max_tokens": 7})
+    prepared = prepare_completion(call, tenant=served.acme.tenant, key=None, request_id=name)
+    run = CompletionRun(prepared)
+    run.submit()
+    return run, ChunkStream(TEXT, heading_of(prepared))
+
+
 def test_a_stream_whose_completion_the_queue_has_lost_ends_at_the_next_heartbeat(
     served: Served, redis_client: Redis, worker: ScriptedWorker
 ) -> None:
     close_gateway()  # it remembers the workers of other tests for a moment
     worker.says(*tokens_of("never"), hold_after=2)
-    call = CompletionCall.parse({"model": "writer", "prompt": "wait", "max_tokens": 7})
-    prepared = prepare_completion(call, tenant=served.acme.tenant, key=None, request_id="lost")
-    run = CompletionRun(prepared)
-    run.submit()
-    events = CompletionEvents(run, ChunkStream(TEXT, heading_of(prepared)), heartbeat_s=0.05)
+    run, stream = submitted(served, "lost")
+    events = CompletionEvents(run, stream, heartbeat_s=0.05)
 
     async def read() -> list[bytes]:
-        stream = aiter(events)
-        while await anext(stream) != HEARTBEAT:
+        sent = aiter(events)
+        while await anext(sent) != HEARTBEAT:
             continue
         redis_client.flushall()
-        return [each async for each in stream]
+        return [each async for each in sent]
 
     try:
         *others, last = asyncio.run(read())
@@ -53,29 +60,43 @@ def test_a_completion_that_the_queue_has_lost_is_an_error_after_a_silence(
     close_gateway()
     monkeypatch.setattr("inference.openai.completion_run.CHECK_CALLER_EVERY_S", 0.05)
     worker.paused.set()
-    call = CompletionCall.parse({"model": "writer", "prompt": "wait", "max_tokens": 7})
-    prepared = prepare_completion(call, tenant=served.acme.tenant, key=None, request_id="lost-too")
-    run = CompletionRun(prepared)
-    run.submit()
+    run, _ = submitted(served, "lost-too")
     redis_client.flushall()
     with pytest.raises(HmiError, match="lost"), run.closed_at_end():
         asyncio.run(run.complete())
 
 
+def test_stream_that_no_worker_goes_on_with_ends_with_an_error_at_its_deadline(
+    served: Served, worker: ScriptedWorker, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close_gateway()
+    settings.HMI_GENERATION_DEADLINE_S = 0.5
+    monkeypatch.setattr("inference.openai.completion_run.GRACE_S", 0.1)
+    worker.says(*tokens_of("never"), hold_after=2)
+    run, stream = submitted(served, "late")
+    events = CompletionEvents(run, stream, heartbeat_s=0.05)
+
+    async def read() -> list[bytes]:
+        return [each async for each in events]
+
+    try:
+        *_, last = asyncio.run(read())
+    finally:
+        events.close()
+    assert b'"code":"deadline_exceeded"' in last
+
+
 def test_a_silent_stream_has_heartbeats_until_there_is_text(served: Served, worker: ScriptedWorker) -> None:
     worker.says(*tokens_of("at last"))
     worker.paused.set()
-    call = CompletionCall.parse({"model": "writer", "prompt": "wait", "max_tokens": 7})
-    prepared = prepare_completion(call, tenant=served.acme.tenant, key=None, request_id="quiet")
-    run = CompletionRun(prepared)
-    run.submit()
-    events = CompletionEvents(run, ChunkStream(TEXT, heading_of(prepared)), heartbeat_s=0.01)
+    run, stream = submitted(served, "quiet")
+    events = CompletionEvents(run, stream, heartbeat_s=0.01)
 
     async def read() -> list[bytes]:
-        stream = aiter(events)
-        first = await anext(stream)
+        sent = aiter(events)
+        first = await anext(sent)
         worker.paused.clear()
-        return [first, *[each async for each in stream]]
+        return [first, *[each async for each in sent]]
 
     try:
         first, *others = asyncio.run(read())

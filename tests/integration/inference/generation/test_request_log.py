@@ -56,15 +56,6 @@ def test_a_stream_is_logged_at_its_end(
     assert one.generated_tokens == len(tokens_of("Good")) + (not failure)
 
 
-def test_a_failed_completion_and_a_refused_one_are_logged(program: APIClient, worker: ScriptedWorker) -> None:
-    worker.says(*tokens_of("so"), error=ReplyError("inference_failed", "The numbers are not finite."))
-    for model in ("writer", "typist"):
-        program.post("/v1/completions", {"model": model, "prompt": "a"}, format="json")
-    refused, failed = LoggedRequest.unscoped.all()
-    assert ended(failed) == ("completions", 500, "inference_failed", "writer", 1)
-    assert ended(refused) == ("completions", 404, "not_found", "typist", None)
-
-
 def test_a_stream_without_a_worker_is_logged_once(program: APIClient, redis_client: Any) -> None:
     close_gateway()  # it remembers the workers of other tests for a moment
     body = {"model": "writer", "messages": QUESTION, "stream": True}

@@ -190,16 +190,6 @@ def test_its_events_come_in_pages(client: Caller, done: dict[str, Any]) -> None:
     assert first["data"] + rest["data"] == whole["data"]
 
 
-def test_it_is_nobody_elses(client: Caller, stranger: Caller, done: dict[str, Any]) -> None:
-    (results,) = now(client, done)["result_files"]
-    for path in ("", "/events", "/checkpoints"):
-        assert stranger.get(f"/v1/fine_tuning/jobs/{done['id']}{path}").status_code == 404
-    assert stranger.asks(f"fine_tuning/jobs/{done['id']}/cancel").status_code == 404
-    assert stranger.get(f"/v1/files/{results}/content").status_code == 404
-    assert [row["id"] for row in client.get("/v1/fine_tuning/jobs").json()["data"]] == [done["id"]]
-    assert stranger.get("/v1/fine_tuning/jobs").json()["data"] == []
-
-
 def test_what_its_version_does_later_is_not_its_to_cancel(
     client: Caller, begun: Version, done: dict[str, Any]
 ) -> None:
@@ -347,15 +337,3 @@ def test_it_stops_while_it_reads_its_files_when_its_background_job_is_cancelled_
     run_background_of(UUID(job["id"].removeprefix("ftjob-")), lease)
     assert now(client, job)["status"] == status
     assert not Dataset.unscoped.exists()
-
-
-def test_what_waits_for_its_files_to_be_read_has_its_jobs_reserved(
-    client: Caller, root: Version, acme: TenantFixture
-) -> None:
-    Quota.unscoped.update_or_create(tenant=acme.tenant, defaults={"max_active_jobs": 3})
-    job = asked(client)
-    file = client.sends(jsonl(texts(60))).json()["id"]
-    refused = client.asks("fine_tuning/jobs", model="bert", training_file=file)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "insufficient_quota")
-    begin(job)
-    assert now(client, job)["status"] == "queued"

@@ -78,7 +78,7 @@ def test_what_is_still_tuned_stays_and_says_by_what_ids_that_is_cancelled(
     assert client.get(f"/api/v1/jobs/{dependent['id']}").json()["id"] == dependent["id"]
 
 
-def test_whatever_goes_wrong_has_their_shape(client: Caller) -> None:
+def test_errors_have_the_shape_of_the_conventions(client: Caller) -> None:
     nobody = Client(raise_request_exception=False)
     unknown = nobody.get("/v1/models", headers={"authorization": "Bearer nonsense"})
     silent = nobody.get("/v1/models")

@@ -55,7 +55,7 @@ def test_a_request_that_is_computed_already_keeps_its_one_answer(redis: Redis, q
     assert codes(redis) == [("job.1", "cancelled")]
 
 
-def test_only_what_waits_can_be_cancelled_and_only_once(redis: Redis, queue: RequestQueue) -> None:
+def test_only_waiting_requests_are_cancelled_and_only_once(redis: Redis, queue: RequestQueue) -> None:
     worker = a_worker(redis, "w1")
     queue.submit(named("job", 1))
     [entry] = worker.read(10, 0)
@@ -89,7 +89,7 @@ def test_a_name_is_free_again_once_its_call_has_an_answer(redis: Redis, queue: R
     assert queue.cancel("acme", "job")
 
 
-def test_who_is_late_to_take_a_request_back_does_not_take_the_next_one_of_its_name(
+def test_late_cancellation_does_not_cancel_the_next_request_of_that_name(
     redis: Redis, queue: RequestQueue
 ) -> None:
     worker, (first, again) = a_worker(redis, "w1"), (named("job", 1), named("job", 2))
@@ -100,15 +100,6 @@ def test_who_is_late_to_take_a_request_back_does_not_take_the_next_one_of_its_na
     assert not queue.cancel("acme", "job", request=first.id)
     assert queue.cancel("acme", "job", request=again.id)
     assert codes(redis) == [("job.1", "ok"), ("job.2", "cancelled")]
-
-
-def test_a_submission_that_is_repeated_is_no_second_request(redis: Redis, queue: RequestQueue) -> None:
-    worker, request = a_worker(redis, "w1"), named("job", 1)
-    assert [queue.submit(request) for _ in range(2)] == [1, 1]
-    [entry] = worker.read(10, 0)
-    answered(worker, entry, a_reply(entry.request))
-    assert queue.submit(request) == 0
-    assert queue.depth() == 0
 
 
 def test_a_call_is_forgotten_a_minute_after_its_deadline(redis: Redis, queue: RequestQueue) -> None:

@@ -28,16 +28,7 @@ from tests.integration.inference.queueing.requests import (
 )
 
 
-def test_a_full_queue_refuses_and_says_how_full_it_is(redis: Redis) -> None:
-    queue = RequestQueue(redis, capacity=2)
-    queue.submit(a_request("r1", "acme"))
-    queue.submit(a_request("r2", "globex"))
-    with pytest.raises(QueueFull) as refusal:
-        queue.submit(a_request("r3", "initech"))
-    assert (refusal.value.depth, refusal.value.own) == (2, 0)
-
-
-def test_who_floods_the_queue_leaves_room_for_the_others(redis: Redis) -> None:
+def test_tenant_that_floods_the_queue_leaves_room_for_others(redis: Redis) -> None:
     queue, worker = RequestQueue(redis, capacity=12), a_worker(redis, "w1")
 
     def flood(tenant: str) -> int:
@@ -78,7 +69,7 @@ def test_requests_with_many_tokens_leave_room_for_those_of_the_others(redis: Red
     assert queue.outstanding_tokens() == {ROOT: {"acme": TOKENS_PER_PLACE * 6}}
 
 
-@pytest.mark.parametrize("capacity", [1, 2, 3, 12, 40])
+@pytest.mark.parametrize("capacity", [1, 3, 40])
 def test_a_refusal_tells_how_many_answers_make_room(redis: Redis, capacity: int) -> None:
     queue, worker = RequestQueue(redis, capacity=capacity), a_worker(redis, "w1")
     for number in range(tenant_capacity(capacity)):

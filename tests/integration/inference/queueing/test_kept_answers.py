@@ -21,7 +21,7 @@ def turn(kept: KeptAnswers, key: str = "k", tenant: str = "acme", seconds: float
     return begun
 
 
-def test_an_answer_is_told_to_who_asks_the_same_again(kept: KeptAnswers, redis: Redis) -> None:
+def test_kept_answer_is_returned_to_the_same_call_again(kept: KeptAnswers, redis: Redis) -> None:
     kept.keep(turn(kept), b"the answer")
     for _ in range(2):
         assert kept.begin("acme", "k", body="b", seconds=30) == b"the answer"
@@ -37,7 +37,7 @@ def test_the_same_key_with_another_body_is_refused_whether_answered_or_not(kept:
         kept.begin("acme", "k", body="other", seconds=30)
 
 
-def test_who_asks_again_too_early_is_told_that_it_is_in_flight(kept: KeptAnswers) -> None:
+def test_same_call_before_the_answer_is_in_flight(kept: KeptAnswers) -> None:
     turn(kept)
     with pytest.raises(InFlight):
         kept.begin("acme", "k", body="b", seconds=30)
@@ -48,7 +48,7 @@ def test_keys_are_their_tenant_s_alone(kept: KeptAnswers) -> None:
     turn(kept, tenant="globex")
 
 
-def test_what_was_not_answered_is_begun_anew(kept: KeptAnswers) -> None:
+def test_call_without_an_answer_is_begun_anew(kept: KeptAnswers) -> None:
     kept.release(turn(kept))
     turn(kept)
 

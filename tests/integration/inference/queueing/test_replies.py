@@ -77,16 +77,6 @@ def test_many_threads_each_get_their_own_answer(client: InferClient, echoing: No
     assert labels == [f"text {number}" for number in range(200)]
 
 
-def test_read_replies_do_not_pile_up(
-    client: InferClient, echoing: None, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("inference.queueing.replies.READ_KEPT", 5)
-    for number in range(20):
-        client.ask(MODEL, (sequence_of(str(number)),), root=ROOT, seconds=10)
-    [stream] = redis.keys(keys.REPLIES_PREFIX + "*")
-    wait_until(lambda: redis.xlen(stream) < 5)  # the last are removed after they were handed over
-
-
 def test_a_reply_that_was_read_does_not_stay_until_others_come(
     client: InferClient, echoing: None, redis: Redis
 ) -> None:

@@ -7,9 +7,8 @@ import pytest
 from redis import Redis
 
 from inference.queueing import keys
-from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
-from inference.queueing.transport import CallOutstanding, QueueFull, RequestQueue
+from inference.queueing.transport import CallOutstanding, RequestQueue
 from tests.integration.inference.queueing.requests import (
     OTHER_ROOT,
     ROOT,
@@ -21,9 +20,6 @@ from tests.integration.inference.queueing.requests import (
     depth,
     replies_in,
 )
-from tests.services import OwnValkey
-
-THIRD_ROOT = "c" * 64
 
 
 @pytest.fixture
@@ -48,7 +44,7 @@ def test_each_worker_reads_what_is_for_its_roots_and_nothing_else(redis: Redis, 
     assert taken(both) == {"r3", "r4"}
 
 
-def test_what_a_dead_worker_left_is_claimed_by_one_that_serves_its_root(
+def test_requests_of_a_dead_worker_are_claimed_by_one_that_serves_their_root(
     redis: Redis, queue: RequestQueue
 ) -> None:
     dead, same, stranger = a_worker(redis, "dead"), a_worker(redis, "w1"), a_worker(redis, "w2", OTHER_ROOT)
@@ -85,7 +81,7 @@ def test_a_worker_follows_as_roots_come_and_go(redis: Redis, queue: RequestQueue
     assert taken(worker) == {"r1"}
 
 
-def test_what_is_held_of_a_root_that_left_is_answered(redis: Redis, queue: RequestQueue) -> None:
+def test_held_request_of_a_root_that_was_given_up_is_answered(redis: Redis, queue: RequestQueue) -> None:
     worker = a_worker(redis, "w1", ROOT)
     queue.submit(a_request("r1"))
     [entry] = worker.read(10, 0)
@@ -95,21 +91,6 @@ def test_what_is_held_of_a_root_that_left_is_answered(redis: Redis, queue: Reque
     worker.follow([OTHER_ROOT])
     assert [one["name"] for one in redis.xinfo_consumers(keys.requests(ROOT), keys.GROUP)] == [b"w2"]
     assert [reply.id for reply in replies_in(redis)] == ["r1"]
-
-
-def test_the_places_of_the_queue_are_those_of_all_roots_together(redis: Redis) -> None:
-    queue = RequestQueue(redis, capacity=4)
-    for number, root in enumerate((ROOT, OTHER_ROOT, THIRD_ROOT)):
-        assert queue.submit(a_request(f"r{number}", root=root)) == number + 1
-    with pytest.raises(QueueFull) as refusal:
-        queue.submit(a_request("r3"))
-    assert (refusal.value.depth, refusal.value.own) == (3, 3)
-    assert queue.submit(a_request("r3", "globex")) == 4
-    assert queue.outstanding() == {
-        ROOT: {"acme": 1, "globex": 1},
-        OTHER_ROOT: {"acme": 1},
-        THIRD_ROOT: {"acme": 1},
-    }
 
 
 def test_what_waits_and_what_is_taken_is_counted_over_all_roots(redis: Redis, queue: RequestQueue) -> None:
@@ -151,7 +132,7 @@ def test_entries_of_two_roots_with_the_same_id_are_not_mixed_up(redis: Redis) ->
     assert worker.answered() == frozenset()
 
 
-def test_what_is_late_where_nobody_serves_it_gets_its_answer(redis: Redis, queue: RequestQueue) -> None:
+def test_late_request_for_a_root_that_nobody_serves_is_answered(redis: Redis, queue: RequestQueue) -> None:
     worker, now = a_worker(redis, "w1", ROOT), time.time()
     queue.submit(msgspec.structs.replace(a_request("late", root=OTHER_ROOT), deadline=now + 5))
     queue.submit(a_request("in-time", root=OTHER_ROOT))
@@ -182,23 +163,6 @@ def test_one_lost_stream_is_started_anew_and_the_others_go_on(redis: Redis, queu
     assert {address.root for address in worker.held} == {ROOT}
     queue.submit(a_request("new", root=OTHER_ROOT))
     assert taken(worker) == {"new"}
-
-
-def test_a_restarted_server_loses_no_request_of_any_root(own_server: OwnValkey) -> None:
-    redis = connect(own_server.url)
-    worker, queue = a_worker(redis, "w1", ROOT, OTHER_ROOT), RequestQueue(redis, capacity=10)
-    for number, root in enumerate((ROOT, OTHER_ROOT)):
-        queue.submit(a_request(f"taken{number}", root=root))
-    entries = worker.read(10, 0)
-    for number, root in enumerate((ROOT, OTHER_ROOT)):
-        queue.submit(a_request(f"waiting{number}", root=root))
-    own_server.kill()
-    own_server.start()
-    assert queue.depth() == 4
-    entries += worker.read(10, 0)
-    assert all(answered(worker, entry, a_reply(entry.request)) for entry in entries)
-    assert sorted(reply.id for reply in replies_in(redis)) == ["taken0", "taken1", "waiting0", "waiting1"]
-    assert queue.outstanding() == {}
 
 
 def test_what_a_worker_holds_of_a_root_that_it_served_is_not_late_elsewhere(

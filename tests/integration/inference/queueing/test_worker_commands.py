@@ -28,10 +28,6 @@ def listener(redis: Redis, redis_url: str, asked: list[str]) -> Iterator[None]:
         yield
 
 
-def test_each_command_is_answered_anew(redis: Redis, listener: None) -> None:
-    assert [ask(redis, "w1", TRACE) for _ in range(3)] == [b"trace 1", b"trace 2", b"trace 3"]
-
-
 def test_the_command_decides_the_reply(redis: Redis, listener: None, asked: list[str]) -> None:
     assert ask(redis, "w1", "else") == b"else"
     assert ask(redis, "w1", "unheard of", within_s=0.2) is None

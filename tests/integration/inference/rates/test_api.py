@@ -131,7 +131,7 @@ def test_a_key_may_have_narrower_limits_which_its_successor_takes_over(world: Wo
     assert successor.requests_per_minute == 1
 
 
-@pytest.mark.parametrize("rate", [0, -1, 3_000_000_000, "many"])
+@pytest.mark.parametrize("rate", [0, 3_000_000_000, "many"])
 def test_a_limit_that_is_none_is_refused(world: World, rate: Any) -> None:
     asked = {"name": "k", "scopes": ["infer"], "tokens_per_minute": rate}
     answer = world.client(world.owner).post("/api/v1/tenants/acme/api-keys", asked, format="json")

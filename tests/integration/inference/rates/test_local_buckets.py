@@ -214,17 +214,6 @@ def test_few_of_many_requests_ask_valkey(process: Callable[[], LocalBuckets], re
     assert questions(redis) - before == 3000 / (60_000 / 200)
 
 
-def test_whoever_is_refused_does_not_trouble_valkey_again(
-    process: Callable[[], LocalBuckets], redis: Redis
-) -> None:
-    buckets = process()
-    while may(buckets, limit(3)):
-        continue
-    before = questions(redis)
-    assert not any(may(buckets, limit(3)) for _ in range(100))
-    assert questions(redis) == before
-
-
 def test_what_others_took_is_known_after_a_while(process: Callable[[], LocalBuckets], redis_url: str) -> None:
     clock, held = Clock(), limit(60_000)
     with connect_briefly(redis_url) as client:

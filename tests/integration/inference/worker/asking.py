@@ -24,6 +24,26 @@ LONG_S = 600.0
 """Longer than a busy machine takes for anything: tests of deadlines have their own."""
 
 
+def of_tenant(world: TinyWorld, tenant: str) -> TinyHplm:
+    """The tenant's first model."""
+    return next(hplm for hplm in world.hplms if hplm.tenant == tenant)
+
+
+def under_root(world: TinyWorld) -> TinyHplm:
+    """A model that has the tables of the root alone."""
+    return next(hplm for hplm in world.hplms if len(hplm.plots) == 1)
+
+
+def of_domain(world: TinyWorld) -> TinyHplm:
+    """A model with the tables of a domain before those of the root."""
+    return next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
+
+
+def code_of(reply: InferReply) -> str:
+    """The code of its error, "ok" without one."""
+    return reply.error.code if reply.error else "ok"
+
+
 def inputs_for(hplm: TinyHplm, *texts: str) -> list[InferInput]:
     """One input for each text; where the model takes pairs, with the same second text."""
     return [InferInput(text, CONTEXT if hplm.model.pairs else None) for text in texts]

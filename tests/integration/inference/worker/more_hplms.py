@@ -47,11 +47,6 @@ def spoilt_hplm(world: TinyWorld, spoil: Spoil) -> TinyHplm:
     return dataclasses.replace(_put(world, model, 99, spoil), tenant="hapless")
 
 
-def spoil_with_nan(weights: dict[str, torch.Tensor]) -> None:
-    """One number of an adapter is none."""
-    weights["pet.rows"].view(-1)[3] = torch.nan
-
-
 def spoil_with_infinity(weights: dict[str, torch.Tensor]) -> None:
     """Numbers of an adapter that are some, and from which come none."""
     weights["pet.rows"] = torch.full_like(weights["pet.rows"], 3e38, dtype=torch.float32)

@@ -6,10 +6,10 @@ from redis import Redis
 from inference.hplm.plot import VECTORS_FILE
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.messages import InferRequest
-from inference.queueing.transport import QueueFull, RequestQueue
+from inference.queueing.transport import QueueFull, RequestQueue, tenant_capacity
 from inference.serving.loop_timing import LoopTiming
 from tests.integration.inference.queueing.requests import replies_in
-from tests.integration.inference.worker.asking import request_for
+from tests.integration.inference.worker.asking import of_domain, of_tenant, request_for, under_root
 from tests.integration.inference.worker.desk import Desk
 from tests.integration.inference.worker.held_files import HeldFile
 from tests.processes import wait_until
@@ -21,10 +21,6 @@ ROWS = 4
 @pytest.fixture
 def background(redis: Redis) -> RequestQueue:
     return RequestQueue(redis, capacity=10, background=True)
-
-
-def of_tenant(world: TinyWorld, tenant: str) -> TinyHplm:
-    return next(hplm for hplm in world.hplms if hplm.tenant == tenant)
 
 
 def answered(desk: Desk) -> list[str]:
@@ -42,55 +38,18 @@ def many(hplm: TinyHplm, rows: int) -> InferRequest:
     return request_for(hplm, *["the river stone"] * rows)
 
 
-def test_others_go_first_and_wait_for_no_more_than_what_was_begun(
-    redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
-) -> None:
-    desk = Desk(redis_url, world, rows=ROWS)
-    hplm = of_tenant(world, "acme")
-    behind = [many(hplm, 3 * ROWS) for _ in range(3)]
-    for request in behind:
-        background.submit(request)
-    desk.step()
-    assert not answered(desk)
-    before = desk.catalogue.counters.batches
-    live = [many(of_tenant(world, "globex"), 1) for _ in range(10)]
-    for request in live:
-        desk.queue.submit(request)
-    while len(answered(desk)) < len(live):
-        desk.step()
-    # The batch that was begun when they came, theirs, and the one that is chosen while the last is computed.
-    assert desk.catalogue.counters.batches - before <= 1 + -(-len(live) // ROWS) + 1
-    assert set(answered(desk)) == {request.id for request in live}
-    ids = served(desk, background)
-    assert sorted(ids[len(live) :]) == sorted(request.id for request in behind)
-    assert all(reply.ok for reply in replies_in(redis))
-    desk.close()
-
-
 def test_the_background_takes_no_places_of_others(
     redis: Redis, world: TinyWorld, background: RequestQueue
 ) -> None:
     hplm, door = of_tenant(world, "acme"), RequestQueue(redis, capacity=2)
+    most = tenant_capacity(10)
+    for _ in range(most):
+        background.submit(many(hplm, 1))
     with pytest.raises(QueueFull):
-        for _ in range(100):
-            background.submit(many(hplm, 1))
-    full = background.depth()
+        background.submit(many(hplm, 1))
     assert door.submit(many(hplm, 1)) == 1
-    assert (door.depth(), background.depth()) == (1, full)
+    assert (door.depth(), background.depth()) == (1, most)
     assert door.outstanding() == {hplm.root: {"acme": 1}}
-
-
-def test_what_a_dead_worker_had_of_the_background_is_answered_by_the_next(
-    redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
-) -> None:
-    request = many(of_tenant(world, "acme"), 2)
-    background.submit(request)
-    dead = RequestConsumer(redis, "dead")
-    dead.follow([request.root])
-    assert [entry.request.id for entry in dead.read_background()] == [request.id]
-    desk = Desk(redis_url, world)
-    assert served(desk, background) == [request.id]
-    desk.close()
 
 
 def test_what_a_dead_worker_had_of_the_background_waits_for_others_like_the_rest(
@@ -114,8 +73,7 @@ def test_the_background_of_what_was_just_published_holds_up_nobody_while_it_is_r
     redis_url: str, world: TinyWorld, background: RequestQueue
 ) -> None:
     desk = Desk(redis_url, world)
-    there = next(hplm for hplm in world.hplms if len(hplm.plots) == 1)
-    new = next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
+    there, new = under_root(world), of_domain(world)
     world.publish(revision=1, hplms=[there])
     desk.step()
     held = HeldFile(world.folder("plot", new.plots[0]) / VECTORS_FILE)

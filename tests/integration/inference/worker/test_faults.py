@@ -60,35 +60,6 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing_and_is_not_ready
     assert second.pending() == 0
 
 
-def test_one_of_two_workers_killed_under_load_loses_nothing(
-    redis: Redis, world: TinyWorld, start_worker: Start
-) -> None:
-    first = start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
-    start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
-    requests: list[InferRequest] = []
-    stop_at_work(first, lambda: requests.extend(submit(redis, world, 60, inputs=8)))
-    first.kill()
-    assert_all_answered_once(redis, world, requests)
-
-
-def test_a_worker_killed_while_it_loads_models_loses_nothing(
-    redis: Redis, world: TinyWorld, start_worker: Start
-) -> None:
-    weights = world.folder("hplm", world.hplms[0].digest) / WEIGHTS_FILE
-    whole = weights.read_bytes()
-    weights.write_bytes(b"damaged")  # so that it is not loaded before it is asked for
-    first = start_worker().wait_until_ready()
-    weights.write_bytes(whole)
-    held = HeldFile(weights)
-    requests = submit(redis, world, 12)
-    with held.being_read():
-        wait_until(lambda: first.pending() > 0)
-        first.kill()
-    held.put_back()
-    start_worker().wait_until_ready()
-    assert_all_answered_once(redis, world, requests)
-
-
 def test_sigterm_answers_what_was_taken_in_and_leaves_the_rest(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
@@ -127,19 +98,6 @@ def test_a_worker_waits_for_a_queue_that_is_not_there_yet_and_goes_on_after_it_w
     assert worker.terminate() == 0
 
 
-def test_a_worker_goes_on_after_the_queue_was_killed_under_it(
-    own_server: OwnValkey, world: TinyWorld, start_worker: Start
-) -> None:
-    redis = Redis.from_url(own_server.url)
-    worker = start_worker(own_server.url, HMI_BATCH_ROWS="2").wait_until_ready()
-    requests: list[InferRequest] = []
-    stop_at_work(worker, lambda: requests.extend(submit(redis, world, 20, inputs=20)))
-    own_server.kill()
-    worker.resume()
-    own_server.start()
-    assert_all_answered_once(redis, world, requests)
-
-
 def test_readiness_comes_after_the_first_manifest_too(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
@@ -158,19 +116,19 @@ def test_readiness_comes_after_the_first_manifest_too(
     )
 
 
-@pytest.mark.parametrize(("name", "value"), [("HMI_BATCH_ROWS", "many"), ("HMI_DEVICE", "abacus")])
-def test_wrong_settings_stop_the_start_and_are_named(
-    redis_url: str, world: TinyWorld, name: str, value: str
-) -> None:
-    worker = InferenceWorker(redis_url, world.artifact_root, **{name: value})
-    assert worker.process.wait(60) == 2
+@pytest.mark.parametrize(
+    ("name", "value"), [("HMI_BATCH_ROWS", "many"), ("HMI_METRICS_PORT", "http"), ("HMI_LOG_LEVEL", "loud")]
+)
+def test_wrong_settings_stop_the_start_and_are_named(start_worker: Start, name: str, value: str) -> None:
+    worker = start_worker(**{name: value})
+    assert worker.process.wait(PATIENCE_S) == 2
+    assert name in worker.output()
     assert value in worker.output()
 
 
-@pytest.mark.parametrize(("name", "value"), [("HMI_BATCH_ROWS", "0"), ("HMI_WEIGHTS", "guess")])
-def test_settings_out_of_bounds_are_refused(name: str, value: str) -> None:
-    env = {"REDIS_URL": "redis://absent", "HMI_ARTIFACT_ROOT": "absent", name: value}
-    with pytest.raises(SettingError, match=value):
+def test_settings_out_of_bounds_are_refused() -> None:
+    env = {"REDIS_URL": "redis://absent", "HMI_ARTIFACT_ROOT": "absent", "HMI_BATCH_ROWS": "0"}
+    with pytest.raises(SettingError, match="HMI_BATCH_ROWS"):
         WorkerSettings.from_env(env)
 
 
@@ -242,7 +200,6 @@ LOST = 'torch.AcceleratorError("CUDA error: an illegal memory access was encount
     ("place", "name", "error"),
     [
         ("worker", "device_bytes", LOST),  # asked by the heartbeat
-        ("worker.EngineLoop", "step", "AssertionError('of its own')"),
         ("worker.GenerationLoop", "step", "AssertionError('of its own')"),
     ],
 )

@@ -1,9 +1,11 @@
 """What is published while the worker serves: read in the background, served from one moment to the next."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from inference.engine.batcher import BatchLimits
 from inference.hplm.hplm import WEIGHTS_FILE
@@ -14,21 +16,18 @@ from inference.serving.engine_loop import EngineLoop
 from inference.serving.loop_timing import LoopTiming
 from inference.serving.lower_layers import Chains
 from tests.integration.inference.queueing.requests import replies_in
-from tests.integration.inference.worker.asking import assert_right, request_for
+from tests.integration.inference.worker.asking import (
+    assert_right,
+    code_of,
+    of_domain,
+    of_tenant,
+    request_for,
+    under_root,
+)
 from tests.integration.inference.worker.desk import Desk
 from tests.integration.inference.worker.held_files import HeldFile
 from tests.processes import wait_until
-from tests.unit.tiny_world import TinyHplm, TinyWorld
-
-UNSEEN = "zebra quixotic zebra river zebra stone quixotic"
-
-
-def under_root(world: TinyWorld) -> TinyHplm:
-    return next(hplm for hplm in world.hplms if len(hplm.plots) == 1)
-
-
-def of_domain(world: TinyWorld) -> TinyHplm:
-    return next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
+from tests.unit.tiny_world import TinyWorld
 
 
 def answered(desk: Desk, request: InferRequest) -> InferReply:
@@ -42,10 +41,6 @@ def answered(desk: Desk, request: InferRequest) -> InferReply:
 
     wait_until(there)
     return found[0]
-
-
-def code_of(reply: InferReply) -> str:
-    return reply.error.code if reply.error else "ok"
 
 
 @pytest.fixture
@@ -183,17 +178,34 @@ def test_a_damaged_hplm_is_read_once_until_its_files_change(desk: Desk, world: T
     assert_right(world, request, reply)
 
 
-def test_an_error_is_told_until_a_batch_goes_well(desk: Desk, world: TinyWorld) -> None:
-    alter(world, "hplm", of_domain(world).digest, WEIGHTS_FILE)
-    desk.ask(request_for(of_domain(world), "river"))
-    assert "checksum" in desk.server.last_error
-    desk.ask(request_for(under_root(world), "river"))
-    assert desk.server.last_error == ""
-
-
 def alter(world: TinyWorld, kind: str, digest: str, name: str) -> Callable[[], object]:
     """Change one byte of a file; what is returned puts it back."""
     path = world.folder(kind, digest) / name
     content = path.read_bytes()
     path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
     return lambda: path.write_bytes(content)
+
+
+TENANTS = ("acme", "globex")
+ROWS = 40
+
+
+def served_first(desk: Desk, world: TinyWorld) -> Counter[str]:
+    """Whose requests are answered first when both tenants ask for as much; the others are answered too."""
+    before = len(replies_in(desk.redis))
+    for tenant in TENANTS * ROWS:
+        desk.queue.submit(request_for(of_tenant(world, tenant), "the river stone"))
+    desk.serve()
+    answered = replies_in(desk.redis)[before:]
+    assert len(answered) == 2 * ROWS
+    return Counter(reply.model.tenant for reply in answered[:ROWS])
+
+
+def test_a_new_weight_counts_without_a_restart(redis: Redis, redis_url: str, world: TinyWorld) -> None:
+    """Weights so far apart that it does not matter how long rows really take."""
+    desk = Desk(redis_url, world, rows=4)
+    desk.ask(*[request_for(of_tenant(world, tenant), "stone") for tenant in TENANTS])
+    for revision, (heavy, light) in enumerate((TENANTS, TENANTS[::-1]), start=2):
+        world.publish(revision=revision, weights={heavy: 100.0, light: 0.01})
+        assert served_first(desk, world)[heavy] >= 0.8 * ROWS
+    desk.close()

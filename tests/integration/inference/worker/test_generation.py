@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from inference.queueing.replies import InferClient
 from inference.queueing.token_stream import TokenFeed
 from tests.integration.inference.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
-from tests.unit.inference.generation.decoder_world import generated, prompts
+from tests.unit.inference.generation.decoder_world import generated
 from tests.unit.tiny_decoder import EOS
 from tests.unit.tiny_generative import MODELS, GenerativeWorld, generative_world
 from tests.unit.tiny_world import TinyWorld
@@ -189,32 +188,6 @@ def test_a_damaged_lora_ends_its_own_tenants_requests_and_no_others(
             return tokens_of(events_of(feed)) == right
 
     wait_until(answers, worker)
-
-
-@pytest.mark.slow
-def test_completions_that_do_not_fit_together_are_what_each_is_alone(
-    client: InferClient, writers: GenerativeWorld, start_worker: Callable[..., InferenceWorker]
-) -> None:
-    worker = start_worker(HMI_KV_CACHE_MB="1").wait_until_ready()
-    (decoder,) = worker.told().decoders
-    sampling = SamplingParams(max_tokens=90, temperature=1.0)
-    requests = [
-        (writers.models[number % 3], prompt, replace(sampling, seed=number, temperature=float(number % 2)))
-        for number, prompt in enumerate(prompts(16, longest=30))
-    ]
-    assert decoder.blocks * decoder.block_size < 16 * 90
-
-    def ask(model: ModelRef, prompt: tuple[int, ...], sampling: SamplingParams) -> InferRequest:
-        return asked(client, writers, model, prompt, sampling)
-
-    with ExitStack() as stack:
-        feeds = [stack.enter_context(client.completing(ask(*each))) for each in requests]
-        together = [tokens_of(events_of(feed)) for feed in feeds]
-    wait_until(lambda: worker.told().decoders[0].preemptions > 0, worker)
-    assert {len(tokens) for tokens in together} == {90}
-    for each, tokens in zip(requests, together, strict=True):
-        with client.completing(ask(*each)) as feed:
-            assert tokens_of(events_of(feed)) == tokens
 
 
 def test_the_background_begins_when_no_other_completion_is_under_way(

@@ -1,6 +1,7 @@
 """At which level a text is answered, and what the worker tells of it."""
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -10,14 +11,16 @@ from redis import Redis
 from inference.api.prepared_request import outputs_of
 from inference.cascade.dispatcher import Dispatcher, Level
 from inference.queueing.messages import InferRequest
-from inference.text.encodings import WINDOWS, InferInput
-from inference.text.tasks import OUTPUT_KINDS, TASKS
+from inference.text.encodings import InferInput
+from inference.text.tasks import OUTPUT_KINDS
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import (
+    CONTEXT,
     assert_outputs,
     assert_right,
     expected_outputs,
     inputs_for,
+    of_domain,
     request_for,
     request_of,
     results_in,
@@ -29,10 +32,6 @@ from tests.unit.tiny_world import TinyHplm, TinyWorld
 UNSEEN = "zebra quixotic zebra river zebra stone quixotic"
 ALWAYS, NEVER = 1 - 1e-9, -1.0
 """Cutoffs above and below every confidence."""
-
-
-def of_domain(world: TinyWorld) -> TinyHplm:
-    return next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
 
 
 def anew(requests: Sequence[InferRequest]) -> list[InferRequest]:
@@ -73,26 +72,6 @@ def test_a_text_that_goes_on_has_the_answers_of_both_levels_and_keeps_its_reques
         assert reply.plot.trigram + reply.plot.bigram + reply.plot.unigram == request.tokens
 
 
-def test_texts_of_one_request_go_their_own_ways_and_always_the_same(desk: Desk, world: TinyWorld) -> None:
-    hplm = next(hplm for hplm in world.hplms if hplm.model.task == "classification")
-    texts = [f"{word} stone" for word in ("river", "zebra", "light", "city", "doctor", "winter", "quixotic")]
-    # Sure enough for half of them, by the draw alone.
-    request = request_for(hplm, *texts, dispatcher=Dispatcher("classes", cutoff=NEVER, slope=0.0))
-    levels = [tuple(output.level for output in desk.ask(one)[0].outputs) for one in anew([request] * 3)]
-    alone = [
-        desk.ask(request_for(hplm, text, dispatcher=request.dispatcher))[0].outputs[0].level for text in texts
-    ]
-    assert set(levels) == {tuple(alone)}
-    assert set(alone) == {*Level}
-
-
-def test_who_is_sure_enough_stays(desk: Desk, world: TinyWorld) -> None:
-    for hplm in (hplm for hplm in world.hplms if hplm.model.task != "regression"):
-        [reply] = desk.ask(request_for(hplm, UNSEEN, dispatcher=dispatcher(hplm, NEVER)))
-        assert reply.outputs[0].level is Level.TABLE
-        assert reply.outputs[0].from_tables == b""
-
-
 def test_a_text_that_went_on_late_is_late(desk: Desk, world: TinyWorld) -> None:
     hplm = world.hplms[0]
     request = request_for(hplm, UNSEEN, seconds=30.0, dispatcher=dispatcher(hplm, ALWAYS))
@@ -103,14 +82,6 @@ def test_a_text_that_went_on_late_is_late(desk: Desk, world: TinyWorld) -> None:
     desk.serve()
     [reply] = [reply for reply in replies_in(desk.redis) if reply.id == request.id]
     assert (reply.error and reply.error.code) == "deadline_exceeded"
-
-
-def test_a_level_that_does_not_exist_fails_its_request_alone(desk: Desk, world: TinyWorld) -> None:
-    good = request_for(world.hplms[0], "river")
-    bad = request_for(world.hplms[0], "river", level=3)  # type: ignore[arg-type]
-    refused, answered = desk.ask(bad, good)
-    assert not refused.ok
-    assert_right(world, good, answered)
 
 
 def test_lower_layers_without_room_in_memory_answer_all_the_same(
@@ -126,17 +97,6 @@ def test_lower_layers_without_room_in_memory_answer_all_the_same(
     for one, other in zip(roomy, small, strict=True):
         pairs = zip(outputs_of(one.outputs), outputs_of(other.outputs), strict=True)
         assert all(mine.values == up_to_rounding(its.values, within=2e-3) for mine, its in pairs)
-
-
-def test_lower_layers_are_there_before_the_first_text_needs_them(desk: Desk, world: TinyWorld) -> None:
-    desk.step()
-    lowers = desk.catalogue.lower_layers.lowers
-    assert lowers.loads > 0
-    before = lowers.loads
-    assert all(
-        reply.ok for reply in desk.ask(*(request_for(h, UNSEEN, level=Level.FULL) for h in world.hplms))
-    )
-    assert lowers.loads == before
 
 
 def test_damaged_lower_layers_fail_only_the_texts_that_need_them(
@@ -167,26 +127,25 @@ def test_a_long_context_is_read_in_windows_and_answered_from_the_best(desk: Desk
     assert result["truncated"] is False
 
 
-def test_a_context_without_end_is_read_up_to_a_limit(desk: Desk, world: TinyWorld) -> None:
-    hplm = next(hplm for hplm in world.hplms if hplm.model.task == "question_answering")
-    endless = InferInput("light", "river stone " * 20_000)
-    [reply] = desk.ask(request_of(hplm, [endless]))
-    [result] = results_in(hplm, [endless], reply)
-    assert result["truncated"] is True
-    assert desk.catalogue.counters.rows == WINDOWS
+TEXT = "the zebra of the river, quixotic!"
 
 
-def test_every_task_is_answered_in_its_own_words(desk: Desk, world: TinyWorld) -> None:
-    words = {
-        "classification": {"label", "scores"},
-        "multilabel": {"labels", "scores"},
-        "regression": {"value"},
-        "tagging": {"spans"},
-        "question_answering": {"answer", "start", "end", "score"},
-    }
-    assert {hplm.model.task for hplm in world.hplms} == set(TASKS)
-    for hplm in world.hplms:
-        [reply] = desk.ask(request_for(hplm, "the river"))
-        [result] = results_in(hplm, inputs_for(hplm, "the river"), reply)
-        words_of_all = {"truncated", "level"} | ({"confidence"} if hplm.model.task != "regression" else set())
-        assert set(result) == words[hplm.model.task] | words_of_all
+def without_tokens(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: said for name, said in result.items() if name != "tokens"} for result in results]
+
+
+def test_every_kind_of_hplm_tells_the_tokens_of_what_it_read(desk: Desk, world: TinyWorld) -> None:
+    plain = [request_for(hplm, TEXT, "the river") for hplm in world.hplms]
+    asking = [msgspec.structs.replace(one, id=f"{one.id}e", explain=True) for one in plain]
+    for hplm, untold, told in zip(world.hplms, desk.ask(*plain), desk.ask(*asking), strict=True):
+        inputs = inputs_for(hplm, TEXT, "the river")
+        explained, usual = (results_in(hplm, inputs, reply) for reply in (told, untold))
+        assert without_tokens(explained) == usual
+        second = "context" if hplm.model.task == "question_answering" else "text_pair"
+        first = "question" if second == "context" else "text"
+        read = {first: TEXT, second: CONTEXT} if hplm.model.pairs else {first: TEXT}
+        tokens = explained[0]["tokens"]
+        for name, text in read.items():
+            shown = [text[token["start"] : token["end"]] for token in tokens if token["of"] == name]
+            assert "".join(shown) == text.replace(" ", "")
+        assert len(tokens) == sum(token["of"] in read for token in tokens)

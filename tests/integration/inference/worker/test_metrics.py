@@ -1,23 +1,25 @@
-"""The inference worker's metrics, scraped over HTTP while a real engine computes."""
+"""The inference worker's metrics over HTTP, and the trace of its pipeline."""
 
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
+from redis import Redis
 
-from inference.cascade.dispatcher import Level
-from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
+from inference.queueing.transport import RequestQueue
+from inference.queueing.worker_commands import TRACE, ask
 from inference.serving.environment import SettingError
 from inference.serving.exporter import Exporter, ExporterSettings
-from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
-from tests.integration.inference.worker.desk import Desk
-from tests.processes import wait_until
+from tests.integration.inference.queueing.requests import replies_in
+from tests.integration.inference.worker.asking import request_for
+from tests.processes import PATIENCE_S, InferenceWorker, wait_until
 from tests.services import reserved_port
-from tests.unit.tiny_world import TinyHplm, TinyWorld
+from tests.unit.inference.engine.chrome_traces import lanes_of
+from tests.unit.tiny_world import TinyWorld
 
 HOST = "127.0.0.1"
 
@@ -43,56 +45,6 @@ def scrape(port: int) -> dict[str, float]:
             labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
             found[f"{sample.name}{{{labels}}}"] = sample.value
     return found
-
-
-def row_of(desk: Desk, hplm: TinyHplm, text: str) -> Row:
-    """A row as the worker's intake makes it."""
-    model = ModelIdentity(hplm.tenant, hplm.hplm, hplm.version, hplm.digest)
-    route = desk.catalogue.route(model)
-    encoding = route.executor.root.tokenizer.encode(text, text if hplm.model.pairs else None)
-    return Row("0", encoding.ids, encoding.types, model, route.chain, Level.TABLE, len(encoding))
-
-
-def computed(desk: Desk, world: TinyWorld, texts: list[str]) -> list[Outcome]:
-    """One batch of real outcomes: each text for each model."""
-    desk.catalogue.refresh()
-    rows = [row_of(desk, hplm, text) for hplm in world.hplms for text in texts]
-    [executor] = desk.catalogue.executors.values()
-    return list(executor.step(rows))
-
-
-def metrics_of(desk: Desk) -> WorkerMetrics:
-    """As the worker wires them."""
-    cache, counters = desk.catalogue.pool, desk.catalogue.counters
-    return WorkerMetrics(
-        lambda: GaugeValues(len(cache), cache.used_bytes, 0, counters.slot_mismatches),
-        place=places_of(lambda: desk.catalogue.manifest),
-    )
-
-
-def test_what_the_engine_computed_is_what_a_scrape_tells(desk: Desk, world: TinyWorld, port: int) -> None:
-    metrics = metrics_of(desk)
-    nearest = {hplm.plots[0] for hplm in world.hplms}
-    names = dict(zip(sorted(nearest), ("acme/medicine", "tiny"), strict=True))
-    world.publish(revision=2, tables=names)
-    with Exporter(metrics.registry, settings(port)):
-        assert scrape(port)["hmi_worker_batch_rows_count{}"] == 0
-        outcomes = computed(desk, world, ["the river stone", "a good patient of the city"])
-        metrics.batch_computed(outcomes, seconds=0.5, ended=10.5)
-        found = scrape(port)
-    tokens = sum(len(outcome.row) for outcome in outcomes)
-    assert all(isinstance(outcome, Answered) for outcome in outcomes)
-    assert found["hmi_worker_rows_total{code=ok}"] == 12
-    assert found["hmi_worker_tokens_total{}"] == tokens
-    assert sum(value for name, value in found.items() if "worker_fragments_total" in name) == tokens
-    places = [name.split("domain=")[1] for name in found if "worker_fragments_total" in name]
-    assert {place.split(",")[0] for place in places} == {"acme/medicine", "tiny"}
-    assert found["hmi_worker_tenant_rows_total{tenant=acme}"] == 8
-    assert found["hmi_worker_resident_models{}"] == 6
-    assert found["hmi_worker_resident_model_bytes{}"] == desk.catalogue.pool.used_bytes > 0
-    assert found["hmi_worker_stage_seconds_sum{stage=compute}"] > 0
-    assert found["hmi_worker_slot_mismatches_total{}"] == 0
-    assert found["process_resident_memory_bytes{}"] > 1e6
 
 
 def test_after_the_worker_nobody_answers(port: int) -> None:
@@ -141,7 +93,7 @@ def test_settings_have_defaults_and_are_read() -> None:
     assert ExporterSettings.from_env(env) == ExporterSettings(host="::1", port=9100)
 
 
-@pytest.mark.parametrize("value", ["-1", "65536", "http", "9 100", "1.5", "9" * 5000, "٣"])
+@pytest.mark.parametrize("value", ["-1", "65536", "9" * 5000, "٣"])
 def test_a_port_that_makes_no_sense_is_named(value: str) -> None:
     with pytest.raises(SettingError, match="HMI_METRICS_PORT"):
         ExporterSettings.from_env({"HMI_METRICS_PORT": value})
@@ -154,3 +106,42 @@ def answers(port: int) -> bool:
     except httpx.TransportError:
         return False
     return True
+
+
+@pytest.mark.slow
+def test_a_worker_tells_what_it_has_answered(
+    redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker], port: int
+) -> None:
+    worker = start_worker(HMI_METRICS_PORT=str(port)).wait_until_ready()
+    queue = RequestQueue(redis, capacity=100)
+    for hplm in world.hplms:
+        queue.submit(request_for(hplm, "the river", "stone"))
+    queue.submit(request_for(world.hplms[0], "too late", seconds=-1.0))
+    wait_until(lambda: len(replies_in(redis)) == 7, worker)
+    found = scrape(port)
+    assert found["hmi_worker_requests_total{code=ok}"] == 6
+    assert found["hmi_worker_requests_total{code=deadline_exceeded}"] == 1
+    assert found["hmi_worker_rows_total{code=ok}"] == 12
+    assert found["hmi_worker_adapter_load_seconds_count{}"] == found["hmi_worker_resident_models{}"] == 6
+    assert found["hmi_worker_backlog_rows{}"] == 0
+
+
+@pytest.mark.slow
+def test_a_worker_tells_what_its_pipeline_did(
+    redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker]
+) -> None:
+    worker = start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
+    queue = RequestQueue(redis, capacity=100)
+    for hplm in world.hplms:
+        queue.submit(request_for(hplm, "the river", "stone"))
+    wait_until(lambda: len(replies_in(redis)) == len(world.hplms), worker)
+    told = ask(redis, worker.name, TRACE, within_s=PATIENCE_S)
+    assert told is not None
+    stages = lanes_of(told, process=worker.name)
+    side_by_side = [stages[name] for name in stages if name.startswith("compute")]
+    computed = {event["args"]["batch"] for stage in side_by_side for event in stage}
+    assert len(computed) >= len(world.hplms)
+    for stage in ("retrieval", "adapters"):
+        assert {event["args"]["batch"] for event in stages[stage]} == computed
+    layers = [event for event in stages["adapters"] if event["name"].startswith("layer")]
+    assert len(layers) == world.root.config.upper * len(computed)

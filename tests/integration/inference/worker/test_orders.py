@@ -1,13 +1,10 @@
 """What those who run the platform tell workers: to drain, to go on, to look again, what to keep in memory."""
 
 from collections.abc import Callable
-from threading import Event
 
 import pytest
 from redis import Redis
 
-from inference.engine.packed import PackedHplm
-from inference.engine.rows import ModelIdentity
 from inference.hplm.root import UPPER_FILE
 from inference.queueing.status import WorkerStatus
 from inference.queueing.transport import RequestQueue
@@ -111,27 +108,6 @@ def test_pinned_hplms_are_in_memory_before_anybody_asks_and_after_a_restart(
 def room_for_two(redis: Redis, redis_url: str, world: TinyWorld) -> Desk:
     """A worker whose memory has room for two of the models of one size."""
     return Desk(redis_url, world, pool_bytes=2 * world.hplms[0].model.bytes)
-
-
-def test_a_worker_that_idles_while_a_pinned_hplm_is_loaded_loses_nothing(
-    redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk, first = Desk(redis_url, world), world.hplms[0]
-    reading, go_on, read = Event(), Event(), desk.catalogue._read
-
-    def slowly(model: ModelIdentity) -> PackedHplm:
-        reading.set()
-        assert go_on.wait(PATIENCE_S)
-        return read(model)
-
-    monkeypatch.setattr(desk.catalogue, "_read", slowly)
-    world.publish(revision=2, pinned=[first.digest])
-    wait_until(lambda: desk.step() or reading.is_set())
-    assert not desk.step()
-    go_on.set()
-    wait_until(lambda: desk.step() or desk.catalogue.pinned_resident == 1)
-    assert desk.server.last_error == ""
-    desk.close()
 
 
 def test_a_pinned_hplm_stays_while_others_come_and_go(room_for_two: Desk, world: TinyWorld) -> None:

@@ -3,8 +3,6 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from typing import Any
 
 import pytest
 import torch
@@ -18,8 +16,6 @@ from inference.queueing import keys
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.integration.inference.worker.desk import Desk
-from tests.integration.inference.worker.test_serving import code_of
-from tests.processes import wait_until
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
@@ -61,7 +57,7 @@ def test_every_request_is_answered_once_and_right(desk: Desk, redis: Redis, worl
     desk.catalogue.pool.check_integrity()
 
 
-def test_who_is_quick_does_not_wait_for_who_is_slow(desk: Desk, redis: Redis, world: TinyWorld) -> None:
+def test_short_batch_does_not_wait_for_a_long_one(desk: Desk, redis: Redis, world: TinyWorld) -> None:
     held, go_on = threading.Event(), threading.Event()
 
     def hold_long_ones(tokens: int) -> None:
@@ -87,7 +83,7 @@ def test_who_is_quick_does_not_wait_for_who_is_slow(desk: Desk, redis: Redis, wo
     assert desk.server.iterations > turns
 
 
-def test_who_comes_while_one_batch_computes_is_computed_beside_it(
+def test_request_that_comes_while_a_batch_computes_is_computed_beside_it(
     desk: Desk, redis: Redis, world: TinyWorld
 ) -> None:
     early, late = (request_for(world.hplms[0], text) for text in SHORT_TEXTS[:2])
@@ -107,30 +103,8 @@ def test_who_comes_while_one_batch_computes_is_computed_beside_it(
         assert_right(world, request, replies[request.id])
 
 
-def test_where_one_batch_computes_at_a_time_the_next_one_does_not_wait_for_answers(
-    redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun = threading.Semaphore(0)
-    with closing(Pipeline(Pipelining(parallel_batches=1))) as pipeline:
-        desk = Desk(redis_url, world, rows=1, pipeline=pipeline)
-        before_each_batch(desk, world, lambda _: begun.release())
-        answer_all = desk.consumer.answer_all
-
-        def once_two_are_begun(*given: Any) -> Any:
-            assert begun.acquire(timeout=WAIT_S)
-            assert begun.acquire(timeout=WAIT_S), "the second waits for the answer to the first"
-            begun.release(2)
-            return answer_all(*given)
-
-        monkeypatch.setattr(desk.consumer, "answer_all", once_two_are_begun)
-        requests = [request_for(world.hplms[0], text) for text in SHORT_TEXTS]
-        for request, reply in zip(requests, desk.ask(*requests), strict=True):
-            assert_right(world, request, reply)
-    desk.close()
-
-
-@pytest.mark.parametrize(("rows", "batches"), [(4, [4]), (5, [1, 4]), (9, [4, 5]), (64, [32, 32])])
-def test_what_waits_is_shared_out_where_several_batches_have_room(
+@pytest.mark.parametrize(("rows", "batches"), [(4, [4]), (9, [4, 5]), (64, [32, 32])])
+def test_waiting_rows_are_shared_out_over_parallel_batches(
     redis: Redis, redis_url: str, world: TinyWorld, rows: int, batches: list[int]
 ) -> None:
     pipeline = Pipeline(Pipelining(parallel_batches=2))
@@ -142,46 +116,6 @@ def test_what_waits_is_shared_out_where_several_batches_have_room(
     assert sorted(sizes) == batches
     pipeline.close()
     desk.close()
-
-
-def test_a_lone_request_has_all_threads(desk: Desk, world: TinyWorld) -> None:
-    threads = list[int]()
-    before_each_batch(desk, world, lambda _: threads.append(torch.get_num_threads()))
-    for text in SHORT_TEXTS:
-        desk.ask(request_for(world.hplms[0], text))
-    assert threads == [2] * len(SHORT_TEXTS)
-
-
-def test_the_next_batch_is_begun_when_one_comes_to_its_end(desk: Desk, world: TinyWorld) -> None:
-    """Its fragments are looked up while both still compute."""
-    trace, begun = desk.catalogue.pipeline.trace, threading.Event()
-    last = before_each_batch(desk, world, lambda _: None).layers[-1]
-    before = len([span for span in trace.spans() if span.stage == "retrieval"])
-
-    def looked_up(*_: object) -> None:
-        if not begun.is_set():
-            third = before + 3
-            wait_until(lambda: len([one for one in trace.spans() if one.stage == "retrieval"]) >= third)
-            begun.set()
-
-    last.register_forward_pre_hook(looked_up)
-    desk.ask(*(request_for(world.hplms[0], text) for text in SHORT_TEXTS))
-    assert begun.is_set()
-
-
-def test_who_is_cancelled_or_late_is_not_computed(desk: Desk, redis: Redis, world: TinyWorld) -> None:
-    cancelled, kept = request_for(world.hplms[0], *tiny_texts(20)), request_for(world.hplms[1], "river")
-    desk.queue.submit(cancelled)
-    desk.step()
-    desk.queue.submit(kept)
-    assert desk.queue.cancel(cancelled.tenant, cancelled.call)
-    desk.serve()
-    replies = {reply.id: reply for reply in replies_in(redis)}
-    assert code_of(replies[cancelled.id]) == "cancelled"
-    assert_right(world, kept, replies[kept.id])
-    assert desk.catalogue.counters.rows < 10
-    assert desk.consumer.held == frozenset()
-    desk.catalogue.pool.check_integrity()
 
 
 def test_what_another_worker_left_is_computed_while_nothing_else_is(

@@ -121,18 +121,6 @@ def test_two_workers_of_different_roots_answer_each_its_own(
     assert second.told().root_digests == (other.root_digest,)
 
 
-def test_a_worker_of_both_roots_answers_all(
-    redis: Redis, world: TinyWorld, other: TinyWorld, start_worker: Start
-) -> None:
-    worker = start_worker().wait_until_ready()
-    ours, theirs = submit(redis, world, 30), submit(redis, other, 10)
-    assert_answered(redis, world, ours)
-    assert_answered(redis, other, theirs)
-    wait_until(lambda: rows_of(worker) == 40)
-    assert worker.terminate() == 0
-    assert depth(redis) == 0
-
-
 def test_what_the_only_worker_of_a_root_held_when_it_was_killed_waits_for_the_next_or_for_its_deadline(
     redis: Redis, world: TinyWorld, other: TinyWorld, start_worker: Start
 ) -> None:

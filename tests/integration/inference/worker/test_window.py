@@ -11,13 +11,12 @@ from inference.engine import batch_timing
 from inference.engine.batcher import BatchLimits
 from inference.queueing import keys
 from inference.serving.engine_loop import EngineLoop
-from inference.serving.environment import WorkerSettings
 from inference.serving.loop_timing import LoopTiming
 from tests.integration.inference.queueing.requests import depth, replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.integration.inference.worker.desk import Desk
 from tests.unit.tiny import tiny_texts
-from tests.unit.tiny_world import TinyHplm, TinyWorld
+from tests.unit.tiny_world import TinyWorld
 
 
 def narrow(redis_url: str, world: TinyWorld, *, backlog_rows: int) -> Desk:
@@ -26,30 +25,6 @@ def narrow(redis_url: str, world: TinyWorld, *, backlog_rows: int) -> Desk:
     pace = LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, backlog_rows=backlog_rows)
     desk.server = EngineLoop(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), timing=pace)
     return desk
-
-
-def of_tenant(world: TinyWorld, tenant: str) -> TinyHplm:
-    return next(hplm for hplm in world.hplms if hplm.tenant == tenant)
-
-
-def test_a_flood_in_front_of_the_stream_hides_nobody(redis: Redis, redis_url: str, world: TinyWorld) -> None:
-    desk = Desk(redis_url, world, rows=4)
-    flood, quiet = of_tenant(world, "acme"), of_tenant(world, "globex")
-    requests = [request_for(flood, text) for text in tiny_texts(100)]
-    requests.append(request_for(quiet, "the river"))
-    for request in requests:
-        desk.queue.submit(request)
-    for _ in range(2):
-        desk.step()
-    replies = replies_in(redis)
-    assert len(replies) <= 8
-    assert requests[-1].id in {reply.id for reply in replies}
-    desk.serve()
-    replies = replies_in(redis)
-    assert sorted(reply.id for reply in replies) == sorted(request.id for request in requests)
-    by_id = {reply.id: reply for reply in replies}
-    for request in requests:
-        assert_right(world, request, by_id[request.id])
 
 
 def test_what_is_beyond_the_window_is_left_to_others(redis: Redis, redis_url: str, world: TinyWorld) -> None:
@@ -96,21 +71,6 @@ def while_it_computes(desk: Desk, world: TinyWorld, act: Callable[[], object]) -
     return upper.layers[0].register_forward_pre_hook(hook)
 
 
-def test_who_comes_while_a_batch_computes_travels_with_the_next(
-    redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(batch_timing, "MARGIN", 0.0)
-    desk = Desk(redis_url, world, rows=1)
-    first, second, late = (request_for(world.hplms[0], text) for text in tiny_texts(3))
-    desk.ask(first)
-    desk.queue.submit(second)
-    hook = while_it_computes(desk, world, lambda: desk.queue.submit(late))
-    desk.step()
-    hook.remove()
-    assert desk.step(taking=False), "the late one was not begun"
-    assert {reply.id for reply in replies_in(redis)} == {first.id, second.id, late.id}
-
-
 def test_a_queue_that_fails_while_a_batch_computes_does_not_fail_the_batch(
     redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,29 +94,3 @@ def test_a_queue_that_fails_while_a_batch_computes_does_not_fail_the_batch(
     _, reply = replies_in(redis)
     assert_right(world, request, reply)
     assert desk.catalogue.counters.failed == 0
-
-
-def test_the_window_is_sixteen_batches() -> None:
-    env = {"REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}
-    assert WorkerSettings.from_env(env).timing.backlog_rows == 512
-    assert WorkerSettings.from_env(env | {"HMI_BATCH_ROWS": "8"}).timing.backlog_rows == 128
-
-
-def test_no_request_waits_for_the_clock_of_the_queues_server(
-    redis: Redis, redis_url: str, world: TinyWorld
-) -> None:
-    """A read that blocks ends late where nothing comes: only one that has nothing to serve yet may."""
-    desk = Desk(redis_url, world)
-    desk.queue.submit(request_for(world.hplms[0], "the river"))
-    with redis.monitor() as monitor:  # type: ignore[no-untyped-call]
-        desk.step()
-        redis.echo("done")
-        commands = iter(monitor.listen())
-        reads = [
-            command
-            for line in iter(lambda: next(commands)["command"], "ECHO done")
-            if (command := line.upper()).startswith("XREADGROUP")
-        ]
-    assert len(reads) > 1
-    assert [" BLOCK " in read for read in reads] == [True, *[False] * (len(reads) - 1)]
-    assert len(replies_in(redis)) == 1

@@ -14,6 +14,7 @@ ENDED = {"succeeded", "failed", "cancelled", "completed", "expired"}
 LONGEST_S = 600
 url, key, rows = sys.argv[1:]
 client = openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=2)
+strict = openai.OpenAI(base_url=f"{url}/v1", api_key=key, _strict_response_validation=True)
 hello: Any = [{"role": "user", "content": "Hello"}]
 chat: Any = {"model": "acme/writer", "messages": hello, "max_tokens": 12, "seed": 3}
 text: Any = {"model": "acme/writer", "prompt": "Once", "max_tokens": 12, "temperature": 0}
@@ -46,7 +47,7 @@ def streamed(deltas: Any) -> list[Any]:
 seen: dict[str, Any] = {"models": [model.id for model in client.models.list()]}
 seen["model"] = client.models.retrieve("acme/writer").id
 
-whole = client.chat.completions.create(**chat, n=2, logprobs=True, top_logprobs=2)
+whole = strict.chat.completions.create(**chat, n=2, logprobs=True, top_logprobs=2)
 again = client.chat.completions.create(**chat, n=2)
 seen["choices"] = [choice.index for choice in whole.choices]
 seen["seeded"] = [c.message.content for c in whole.choices] == [c.message.content for c in again.choices]
@@ -54,12 +55,12 @@ content = whole.choices[0].logprobs.content if whole.choices[0].logprobs else No
 seen["alternatives"] = sorted({len(token.top_logprobs) for token in content or []})
 seen["chat_usage"] = whole.usage and whole.usage.total_tokens > whole.usage.prompt_tokens
 one = client.chat.completions.create(**chat)
-stream = client.chat.completions.create(**chat, stream=True, stream_options={"include_usage": True})
+stream = strict.chat.completions.create(**chat, stream=True, stream_options={"include_usage": True})
 seen["chat_stream"] = streamed(stream) == [
     one.choices[0].message.content, one.choices[0].finish_reason, one.usage and one.usage.total_tokens
 ]  # fmt: skip
 
-completion = client.completions.create(**text, logprobs=1)
+completion = strict.completions.create(**text, logprobs=1)
 found = completion.choices[0]
 seen["tokens"] = "".join(found.logprobs.tokens or []) != "" if found.logprobs else None
 seen["text_stream"] = streamed(client.completions.create(**text, stream=True))[:2] == [

@@ -1,4 +1,5 @@
-"""A worker under mixed traffic for minutes keeps its size. SOAK_SECONDS says for how many seconds."""
+"""A worker under mixed traffic for minutes keeps its size (SOAK_SECONDS says for how many seconds), and
+answers right while models come and go."""
 
 import dataclasses
 import itertools
@@ -9,18 +10,20 @@ import time
 from collections.abc import Callable
 
 import msgspec
+import numpy as np
 import psutil
 import pytest
+from numpy.typing import NDArray
 from redis import Redis
 
-from inference.queueing.messages import InferReply, InferRequest
-from tests.integration.inference.worker.asking import request_for
-from tests.integration.inference.worker.more_hplms import large_hplms, spoil_with_infinity, spoilt_hplm
-from tests.integration.inference.worker.references import References
+from inference.queueing.messages import InferReply, InferRequest, TokenSequence
+from tests.integration.inference.worker.asking import assert_outputs, expected_outputs, request_for
+from tests.integration.inference.worker.more_hplms import MIB, large_hplms, spoil_with_infinity, spoilt_hplm
+from tests.integration.inference.worker.more_hplms import sizes as sizes_of
 from tests.integration.inference.worker.traffic import Load
-from tests.processes import InferenceWorker
+from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny import tiny_texts
-from tests.unit.tiny_world import TinyWorld
+from tests.unit.tiny_world import TinyHplm, TinyWorld
 
 SECONDS = float(os.environ.get("SOAK_SECONDS") or 120)
 WARM_UP, WARM_REQUESTS, SAMPLES = 0.3, 4_000, 250
@@ -34,6 +37,27 @@ OUTSTANDING, TEXTS_OF_A_REQUEST = 48, 4
 LONG_TEXT = "river " * 5_000
 TEXTS = [*tiny_texts(40, seed=6, longest=24), LONG_TEXT]
 REFUSED = {"unknown": "not_found", "spoilt": "inference_failed", "late": "deadline_exceeded"}
+
+
+class References:
+    """What every model of a world says alone, in plain PyTorch; each computed once."""
+
+    def __init__(self, world: TinyWorld) -> None:
+        self._world = world
+        self._hplms = {hplm.digest: hplm for hplm in world.hplms}
+        self._known: dict[tuple[str, TokenSequence], NDArray[np.float32]] = {}
+
+    def expected(self, hplm: TinyHplm, sequence: TokenSequence) -> NDArray[np.float32]:
+        """The outputs for one sequence, flat."""
+        key = (hplm.digest, sequence)
+        if key not in self._known:
+            self._known[key] = expected_outputs(self._world, hplm, sequence)
+        return self._known[key]
+
+    def assert_right(self, request: InferRequest, reply: InferReply) -> None:
+        """The reply names the version and digest that were asked for, and says what that model says alone."""
+        hplm = self._hplms[request.digest]
+        assert_outputs(request, reply, [self.expected(hplm, each) for each in request.sequences])
 
 
 class Mixture:
@@ -144,3 +168,41 @@ def test_a_worker_keeps_its_size(
     assert (after["threads"], after["files"]) == (before["threads"], before["files"])
     status = worker.told()
     assert status.slot_mismatches == 0
+
+
+REQUESTS, HPLMS, AT_FIRST = 10_000, 20, 8
+CHURN_TEXTS = tiny_texts(30, seed=4, longest=24)
+
+
+@pytest.mark.thorough
+def test_ten_thousand_requests_under_churn_get_each_the_answer_of_its_own_hplm(
+    redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker]
+) -> None:
+    """Room for four models; every 500 requests another one is published."""
+    world = large_hplms(world, HPLMS)
+    by_size = sizes_of(world.hplms)
+    assert sum(by_size[-4:]) <= MIB < sum(by_size[:5])
+    references, draw = References(world), random.Random(9)
+    alike = [hplm for hplm in world.hplms if hplm.model.task == "classification"]
+    first = [references.expected(hplm, request_for(hplm, CHURN_TEXTS[0]).sequences[0]) for hplm in alike]
+    assert len({str(outputs) for outputs in first}) == len(alike)
+
+    def make(number: int) -> InferRequest:
+        published = min(HPLMS, AT_FIRST + number // 500)
+        if number % 500 == 0:
+            world.publish(revision=1 + number, hplms=world.hplms[:published])
+        hplm = draw.choice(world.hplms[:published])
+        return request_for(hplm, *draw.choices(CHURN_TEXTS, k=draw.randint(1, 3)))
+
+    worker = start_worker(HMI_MODEL_CACHE_MB="1").wait_until_ready()
+    with Load(redis, make, references.assert_right, outstanding=100, most=REQUESTS) as load:
+        load.finish(within_s=800)
+    assert load.answered == REQUESTS
+
+    def all_told() -> bool:
+        status = worker.status()
+        return status is not None and status.rows >= REQUESTS
+
+    wait_until(all_told, worker)
+    status = worker.told()
+    assert (status.slot_mismatches, status.last_error) == (0, "")
