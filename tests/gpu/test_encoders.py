@@ -20,7 +20,6 @@ from inference.hplm.plot import PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
 from inference.hplm.row_cache import RowCache
-from tests.unit.inference.engine.alone import states_alone
 from tests.unit.inference.engine.numerics import (
     DISAGREEMENT,
     LOGITS,
@@ -29,7 +28,7 @@ from tests.unit.inference.engine.numerics import (
     every_kind,
     rounding,
 )
-from tests.unit.inference.engine.worlds import EngineWorld, scale_of
+from tests.unit.inference.engine.worlds import EngineWorld, scale_of, states_alone
 from tests.unit.tiny import LAYERS, SPECS, tiny_hplm, tiny_texts
 
 

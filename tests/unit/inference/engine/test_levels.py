@@ -19,8 +19,7 @@ from inference.hplm.lower_states import LowerLayersOutput, compute_lower_states
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers, lookup
 from inference.hplm.row_cache import RowCache
-from tests.unit.inference.engine.alone import states_alone
-from tests.unit.inference.engine.worlds import EngineWorld
+from tests.unit.inference.engine.worlds import EngineWorld, states_alone
 from tests.unit.tiny import WORDS, tiny_lower, tiny_plot, tiny_root, tiny_texts
 
 Ids = NDArray[np.int64]

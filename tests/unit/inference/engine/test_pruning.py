@@ -12,8 +12,7 @@ from inference.engine.rows import Answered, Row
 from inference.hplm.plot_lookup import LowerLayers
 from inference.text.tasks import OUTPUT_KINDS
 from tests.reference_hplm import outputs_from_states
-from tests.unit.inference.engine.alone import states_alone
-from tests.unit.inference.engine.worlds import EngineWorld, scale_of
+from tests.unit.inference.engine.worlds import EngineWorld, scale_of, states_alone
 
 TEXT = "the river zebra quixotic stone of a doctor in the winter city"
 
@@ -46,18 +45,6 @@ def answers(executor: Executor, *rows: Row) -> list[Answered]:
 def further(world: EngineWorld, answer: Answered) -> Row:
     """What the row is computed as next."""
     return answer.row.escalated(world.tiny.root.config, answer.kept)
-
-
-def test_special_tokens_and_whole_words_are_kept(executor: Executor, shared_world: EngineWorld) -> None:
-    for number in pruned_numbers(shared_world):
-        [answer] = answers(executor, row(shared_world, number))
-        words = answer.row.words
-        assert answer.escalates
-        assert answer.kept is not None
-        assert words is not None
-        assert answer.kept[words < 0].all()
-        assert 0 < answer.kept[words >= 0].sum() < (words >= 0).sum()
-        assert all(len(set(answer.kept[words == word].tolist())) == 1 for word in set(words.tolist()))
 
 
 def test_the_upper_layers_compute_the_kept_tokens_of_the_whole_text(

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from inference.cascade.dispatcher import Level
 from inference.engine.device_pets import DevicePets, copy_pinned
@@ -16,13 +18,14 @@ from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row, work_of
 from inference.errors import HplmError
+from inference.hplm import fragments
+from inference.hplm.compose import Composition, compose
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
 from inference.text.tasks import TASKS
 from tests.reference_hplm import outputs_from_states, reference_outputs
-from tests.unit.inference.engine.alone import states_alone
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 
 CPU = torch.device("cpu")
@@ -137,3 +140,32 @@ def scale_of(head: Head) -> float:
 
 def damaged() -> HplmError:
     return HplmError("corrupt_artifact", "hplm.safetensors is damaged")
+
+
+Ids = NDArray[np.int64]
+
+
+@torch.no_grad()
+def states_alone(half: LowerLayers, ids: Ids, types: Ids, level: Level) -> Tensor:
+    """States [T, d] of ids and types [T] at the level."""
+    if level is Level.TABLE:
+        return _by_fragment(half, ids, types)
+    assert half.full is not None
+    mask = torch.ones(1, len(ids), dtype=torch.bool)
+    whole: Tensor = half.full(torch.from_numpy(ids)[None], mask, torch.from_numpy(types)[None])[0]
+    return whole
+
+
+def _by_fragment(half: LowerLayers, ids: Ids, types: Ids) -> Tensor:
+    """Each fragment looked up by itself."""
+    rows = [
+        torch.from_numpy(half.chain.lookup(fragment[None]).vectors[0]).float()
+        for fragment in fragments.extract(ids, half.chain.missing_id, half.chain.n)
+    ]
+    return composed(torch.stack(rows), types, half.chain.composition)
+
+
+def composed(rows: Tensor, types: Ids, parts: Composition) -> Tensor:
+    """The states [T, d] of one text, from its rows [T, n, d]."""
+    of_types = torch.from_numpy(types)[None]
+    return compose(rows[None], torch.tensor([len(rows)]), parts, of_types)[0].detach()

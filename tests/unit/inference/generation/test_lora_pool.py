@@ -12,7 +12,7 @@ from inference.errors import HplmError
 from inference.generation.lora_pool import LoadedModel, LoraPool
 from inference.generation.step import AdapterState
 from tests.unit.inference.generation.chunks import model
-from tests.unit.inference.generation.later_executor import LaterExecutor
+from tests.unit.inference.generation.decoder_world import LaterExecutor
 
 LEASED, LOADING, NO_ROOM = AdapterState.LEASED, AdapterState.LOADING, AdapterState.NO_ROOM
 MOST_ASKED = 4

@@ -102,25 +102,6 @@ def test_pickled_weights_beside_safetensors_are_left_alone(folder: Path) -> None
     assert open_checkpoint(folder).weights
 
 
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({"model_type": "gpt2"}, "gpt2"),
-        ({"model_type": None}, "None"),
-        ({"hidden_size": "wide"}, "hidden_size"),
-        ({"hidden_size": 0}, "hidden"),
-        ({"num_attention_heads": 5}, "heads"),
-        ({"is_decoder": True}, "decoder"),
-        ({"position_embedding_type": "relative_key"}, "absolute"),
-    ],
-)
-def test_another_kind_of_model_is_unsupported(folder: Path, changes: dict[str, Any], word: str) -> None:
-    set_config(folder, **changes)
-    error = refused(folder)
-    assert error.code == "unsupported_checkpoint"
-    assert word in error.message
-
-
 def test_weights_of_other_shapes_than_the_configuration_says_are_unsupported(folder: Path) -> None:
     set_config(folder, intermediate_size=8)
     error = root_refused(open_checkpoint(folder))
@@ -147,9 +128,7 @@ def test_a_tokenizer_of_another_model_is_unsupported(folder: Path) -> None:
     assert "embeddings" in error.message
 
 
-@pytest.mark.parametrize(
-    "choice", [{"lower": 0}, {"lower": 4}, {"lower": 9}, {"max_tokens": 65}, {"max_tokens": 2}]
-)
+@pytest.mark.parametrize("choice", [{"lower": 0}, {"lower": 4}, {"max_tokens": 65}, {"max_tokens": 2}])
 def test_a_split_that_leaves_a_side_empty_or_too_long_a_text_is_refused(
     folder: Path, choice: dict[str, int]
 ) -> None:

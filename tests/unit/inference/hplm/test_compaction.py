@@ -68,10 +68,3 @@ def test_tables_that_store_their_vectors_differently_meet_in_half_precision(tmp_
     assert about["dtype"] == "float16"
     assert np.array_equal(merged.vectors()[:5], near.vectors())
     assert np.array_equal(merged.vectors()[5:], far.vectors()[5:])
-
-
-def test_levels_are_counted_once(tmp_path: Path) -> None:
-    rows = [(1, 2, 3), (1, 2, MISSING), (MISSING, 2, MISSING)]
-    tables = [write(tmp_path / str(at), in_order(rows), table=at) for at in range(2)]
-    about = merge_tables(tables, tmp_path / "out")
-    assert about["levels"] == {"trigram": 1, "left_bigram": 1, "right_bigram": 0, "unigram": 1}
