@@ -188,16 +188,13 @@ def test_a_folder_of_a_model_without_a_head_is_read_too(tmp_path: Path) -> None:
     [
         ({"use_dora": True}, "DoRA"),
         ({"peft_type": "IA3"}, "peft_type is 'IA3'. Only LORA"),
-        ({"peft_type": ["LORA"]}, "Only LORA adapters can be imported"),
         ({"task_type": "SEQ_CLS"}, "CAUSAL_LM"),
         ({"layer_replication": [[0, 2]]}, "layer_replication"),
-        ({"trainable_token_indices": [1]}, "trainable_token_indices"),
         ({"init_lora_weights": "pissa"}, "pissa"),
         ({"lora_bias": True}, "lora_bias"),
         ({"r": 3}, "lora_A and lora_B have shapes"),
         ({"r": 10**9}, "the rank is"),
         ({"r": True}, "the rank is"),
-        ({"lora_alpha": "8"}, "lora_alpha is 8"),
         ({"lora_alpha": 10**400}, "lora_alpha is 1000"),
         ({"rank_pattern": {"(a+)+": 4}}, "not supported"),
         ({"rank_pattern": ["q_proj"]}, "rank_pattern must be an object"),
@@ -220,7 +217,6 @@ def refused(folder: Path, reason: str) -> None:
 
 GOOD = pair("llama", QUERY.format(0), 4)
 A, B = sorted(GOOD)
-WITHOUT_HEAD = {name.replace("model.model.", "model."): value.clone() for name, value in GOOD.items()}
 
 
 @pytest.mark.parametrize(
@@ -228,23 +224,13 @@ WITHOUT_HEAD = {name.replace("model.model.", "model."): value.clone() for name, 
     [
         ({}, "no projection is changed"),
         ({A: GOOD[A]}, "q_proj.lora_B.weight is missing"),
-        ({**GOOD, f"{PREFIX}lm_head.lora_A.weight": torch.ones(4, 4)}, "lm_head.lora_B.weight is missing"),
         ({name.replace("layers.0", "layers.9"): value for name, value in GOOD.items()}, "3 layers"),
         (
             {name.replace("layers.0", "layers.00"): value for name, value in GOOD.items()},
             "is not a projection",
         ),
-        (
-            {name.replace("self_attn.q_proj", "mlp"): value for name, value in GOOD.items()},
-            "is not a projection",
-        ),
         ({**GOOD, f"{PREFIX}lm_head.weight": torch.ones(4, 4)}, "Only LoRA on linear layers"),
         ({**GOOD, A.replace("lora_A", "lora_magnitude_vector"): torch.ones(4)}, "Only LoRA on linear layers"),
-        (
-            {**GOOD, f"{PREFIX}model.embed_tokens.lora_embedding_A": torch.ones(4, 4)},
-            "Only LoRA on linear layers",
-        ),
-        ({**GOOD, A: GOOD[A].t()}, "lora_A and lora_B have shapes"),
         ({**GOOD, B: GOOD[B][:-1]}, "lora_A and lora_B have shapes"),
         ({**GOOD, B: torch.ones(4)}, "lora_A and lora_B have shapes"),
         ({**GOOD, A: torch.full_like(GOOD[A], math.nan)}, "NaN"),
