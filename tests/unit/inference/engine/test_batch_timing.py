@@ -1,5 +1,6 @@
 """When, while a batch computes, the next one is chosen."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,26 +9,17 @@ from inference.engine.batch_timing import LayerCallback, NextBatchTiming
 SECONDS = st.floats(0.0, 10.0)
 
 
-def test_before_anything_is_known_it_is_early() -> None:
+def test_next_batch_is_chosen_at_once_before_anything_is_known() -> None:
     assert NextBatchTiming(6).layer == 0
 
 
-def test_it_is_before_the_last_layer_where_little_is_done_ahead() -> None:
-    lead = NextBatchTiming(6)
-    lead.learn(ahead_s=0.001, computing_s=0.1)
-    assert lead.layer == 5
-
-
-def test_what_is_done_ahead_finds_the_time_it_takes_and_half_as_much_again() -> None:
-    lead = NextBatchTiming(6)
-    lead.learn(ahead_s=0.03, computing_s=0.1)
-    assert lead.layer == 3
-
-
-def test_what_takes_longer_than_the_layers_begins_with_them() -> None:
-    lead = NextBatchTiming(6)
-    lead.learn(ahead_s=0.2, computing_s=0.1)
-    assert lead.layer == 0
+@pytest.mark.parametrize(("ahead_s", "layer"), [(0.001, 5), (0.03, 3), (0.2, 0)])
+def test_next_batch_is_chosen_so_early_that_half_as_much_time_again_is_left(
+    ahead_s: float, layer: int
+) -> None:
+    timing = NextBatchTiming(6)
+    timing.learn(ahead_s=ahead_s, computing_s=0.1)
+    assert timing.layer == layer
 
 
 def test_one_slow_file_is_soon_forgotten() -> None:

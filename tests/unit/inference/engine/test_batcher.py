@@ -20,11 +20,6 @@ def test_as_many_of_the_first_rows_go_as_the_limits_allow(lengths: list[int], li
         assert sum(lengths[: count + 1]) > limits.tokens
 
 
-def test_a_row_longer_than_the_limit_goes_alone() -> None:
-    assert batch_size([100, 8, 8], BatchLimits(rows=8, tokens=64)) == 1
-    assert batch_size([8, 100, 8], BatchLimits(rows=8, tokens=64)) == 1
-
-
 def test_how_many_rows_take_twice_as_long_as_one() -> None:
     assert StepCosts(0.01, 1e-3).rows_in(2.0, 10, BatchLimits()) == 3
     assert StepCosts(1.0, 1e-5).rows_in(2.0, 10, BatchLimits()) == 32

@@ -51,14 +51,6 @@ def test_who_is_surer_than_the_cutoff_goes_on_by_the_draw(
         assert {answer.escalates for answer in found} == {expected}
 
 
-def test_a_number_goes_on_where_nothing_predicts_its_change(
-    executor: Executor, shared_world: EngineWorld
-) -> None:
-    numbers = [n for n in range(10) if shared_world.hplm(shared_world.row(n, TEXT)).task == "regression"]
-    assert numbers
-    assert all(a.escalates for a in only(executor, *(row(shared_world, n, cutoff=0.5) for n in numbers)))
-
-
 def test_coverage_counts_where_it_was_learnt_to(executor: Executor, shared_world: EngineWorld) -> None:
     plain = row(shared_world, 0, cutoff=0.5, text_hash=HIGH)
     assert plain.dispatcher is not None

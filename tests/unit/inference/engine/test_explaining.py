@@ -78,19 +78,6 @@ def test_each_token_is_told_what_the_reference_finds_for_it_whatever_else_is_in_
             assert Coverage(*np.bincount(levels, minlength=3).tolist()) == covered
 
 
-def test_all_four_levels_occur(shared_world: EngineWorld, halves: list[LowerLayers]) -> None:
-    """Or else the test above would prove little."""
-    ids = shared_world.tiny.root.tokenizer.encode("the river zebra quixotic " + " ".join(WORDS)).ids
-    asked = [Level.TABLE, Level.FULL, Level.TABLE]
-    filled = compute_lower_states([ids] * 3, [halves[0], halves[0], halves[1]], asked, explain=[True] * 3)
-    assert {int(level) for given in filled.token_levels if given is not None for level in given} == {
-        0,
-        1,
-        2,
-        3,
-    }
-
-
 def test_what_two_windows_share_is_told_once_and_every_character_is_covered(
     shared_world: EngineWorld,
 ) -> None:

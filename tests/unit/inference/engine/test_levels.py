@@ -17,7 +17,7 @@ from inference.errors import HplmError
 from inference.hplm import fragments
 from inference.hplm.lower_states import LowerLayersOutput, compute_lower_states
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.plot_lookup import LowerLayers, lookup
+from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.row_cache import RowCache
 from tests.unit.inference.engine.worlds import EngineWorld, states_alone
 from tests.unit.tiny import WORDS, tiny_lower, tiny_plot, tiny_root, tiny_texts
@@ -57,25 +57,6 @@ def test_any_mix_of_chains_and_levels_gives_each_text_what_it_gets_alone(
     for at, (_, level, _, _) in enumerate(mix):
         alone = states_alone(own[at], ids[at], types[at], level)
         torch.testing.assert_close(states_of(filled, at), alone, atol=1e-4, rtol=1e-4)
-
-
-def test_the_levels_differ(shared_world: EngineWorld, halves: list[LowerLayers]) -> None:
-    """Or else the test above would prove little."""
-    ids = ids_of(shared_world, "zebra river quixotic stone")
-    looked_up, full = (compute_lower_states([ids], halves[:1], [level]).states for level in Level)
-    assert (looked_up - full).abs().max() > 0.1
-
-
-def test_rows_are_gathered_only_of_texts_that_are_looked_up(
-    shared_world: EngineWorld, halves: list[LowerLayers]
-) -> None:
-    ids = ids_of(shared_world, "the river zebra quixotic stone")
-    [both] = lookup([ids, ids[:3]], halves[1:] * 2, [Level.FULL, Level.TABLE]).parts
-    assert (both.full, both.looked_up) == ([0], [1])
-    assert both.rows is not None
-    assert len(both.rows) == 3
-    [full] = lookup([ids], halves[1:], [Level.FULL]).parts
-    assert full.rows is None
 
 
 def test_a_text_cannot_be_computed_without_the_layers_for_it(
