@@ -53,9 +53,6 @@ def test_the_reference_tells_hplms_chains_and_texts_apart(shared_world: EngineWo
     assert abs(other - shared_world.expected(row)).max() / abs(other).max() > 0.2
 
 
-texts = st.lists(st.sampled_from(WORDS), max_size=60).map(" ".join)
-
-
 def mean_alone(world: EngineWorld, row: Row) -> NDArray[np.float32]:
     """What the reference gives to a head that hands on the mean alone."""
     hplm, width = world.hplm(row), world.tiny.root.config.hidden
@@ -66,7 +63,7 @@ def mean_alone(world: EngineWorld, row: Row) -> NDArray[np.float32]:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(mix=st.lists(st.tuples(st.integers(0, 9), texts, st.booleans()), min_size=1, max_size=8))
+@given(mix=st.lists(st.tuples(st.integers(0, 9), known, st.booleans()), min_size=1, max_size=8))
 def test_mean_of_final_states_equals_the_reference_whatever_else_is_in_the_batch(
     executor: Executor, shared_world: EngineWorld, mix: list[tuple[int, str, bool]]
 ) -> None:

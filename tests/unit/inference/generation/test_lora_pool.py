@@ -80,14 +80,6 @@ def test_requests_share_one_lease_of_a_model() -> None:
         world.pool.lora(model("a"))
 
 
-def test_a_model_that_was_used_before_need_not_be_loaded() -> None:
-    world = World(2)
-    world.run("a")
-    world.release("a")
-    assert world.ask("a") == [LEASED]
-    assert world.loads == {"a": 1}
-
-
 def test_leased_models_leave_no_room_until_they_are_released() -> None:
     world = World(2)
     world.run("a")
