@@ -108,12 +108,6 @@ def test_a_stop_string_ends_a_choice_wherever_its_tokens_are_parted(text: str, c
     assert made.finish_reason == ("stop" if positions else "length")
 
 
-def test_text_that_was_held_back_comes_with_the_end() -> None:
-    made = choice(stop_strings=["END"])
-    assert made.accept(events_of("the EN")).text == "the "
-    assert made.accept([TokenEvent(request_id="r", index=6, finish_reason=FinishReason.LENGTH)]).text == "EN"
-
-
 @pytest.mark.parametrize(
     ("error", "reason", "code"),
     [

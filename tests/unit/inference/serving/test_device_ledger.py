@@ -143,15 +143,6 @@ def test_a_ledger_is_no_larger_than_its_device_has_left(
         assert ledger.total_bytes == (wanted or max(host // 2, host - models))
 
 
-def test_a_small_gpu_in_a_large_host_is_shared_out_by_its_own_size(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(device_ledger, "machine_bytes", lambda: 2048 * GIB)
-    monkeypatch.setattr(device_ledger, "used_and_total_bytes", lambda _: (0, 139 * GIB))
-    ledger = ledger_of(GPU)
-    assert ledger.reserve_share("keys and values", ledger.total_bytes // device_ledger.KV_SHARE) < 9 * GIB
-
-
 def test_rows_of_tables_are_the_first_to_shrink_and_the_last_to_grow() -> None:
     told: list[tuple[str, int]] = []
     ledger = DeviceLedger(1000)

@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -215,29 +213,3 @@ def test_a_busier_tenant_takes_the_series_of_another() -> None:
     assert few("hmi_worker_tenant_rows_total", tenant="second") == 1
     assert few.labels("hmi_worker_fragments_total", "root") == {"second", "other"}
     assert few.labels("hmi_worker_level_rows_total", "root") == {"second", "other"}
-
-
-ANY_BATCH = st.lists(
-    st.tuples(st.integers(0, 40), st.integers(0, 40), st.booleans()), min_size=1, max_size=12
-)
-
-
-@given(steps=st.lists(st.tuples(st.floats(0, REVIEW_S), ANY_BATCH), max_size=25))
-def test_whatever_comes_there_are_few_series_and_each_row_is_counted(
-    steps: list[tuple[float, list[tuple[int, int, bool]]]],
-) -> None:
-    few = Figures(names=4)
-    for wait, batch in steps:
-        few.clock.now += wait
-        rows = [(a_row(f"tenant{tenant}", chain=f"{root}:l:d"), good) for tenant, root, good in batch]
-        few.batch(*[an_answer(row) if good else a_failure(row) for row, good in rows])
-    samples = few.samples()
-    for family, labels_each in (("tenant_rows", 1), ("tenant_failed_rows", 1), ("fragments", 3)):
-        found = [labels for name, labels in samples if name == f"hmi_worker_{family}_total"]
-        assert len(found) <= (4 + 1) * labels_each
-    assert few("hmi_worker_batch_rows_sum") == sum(len(batch) for _, batch in steps)
-
-
-def test_nothing_is_told_twice_as_the_time_it_was_made(figures: Figures) -> None:
-    figures.batch(an_answer(a_row()))
-    assert [name for name, _ in figures.samples() if name.endswith("_created")] == []

@@ -37,11 +37,6 @@ def test_many_small_batches_do_not_look_like_few_rows() -> None:
     assert recent.rates().rows_per_s == pytest.approx(3 * 2 * KEPT / WINDOW_S, rel=0.01)
 
 
-def test_before_anything_happened_there_is_nothing_to_tell() -> None:
-    rates = Recent(Trace()).rates()
-    assert (rates.rows_per_s, rates.requests, rates.p99_ms, rates.spans) == (0.0, 0, 0.0, ())
-
-
 def test_the_picture_is_of_the_last_batches_that_were_computed() -> None:
     trace = Trace()
     for batch in range(1, 9):

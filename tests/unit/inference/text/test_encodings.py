@@ -87,7 +87,6 @@ def test_the_answer_is_the_best_span_that_is_not_too_long(seed: int, words: int)
     "content",
     [
         None,
-        "{",
         "[]",
         json.dumps({"task": "singing", "labels": ["a"], "threshold": 0.5}),
         json.dumps({"task": "tagging", "labels": None, "threshold": 0.5}),

@@ -32,14 +32,6 @@ def test_spans_are_those_that_the_strict_metric_counts(tags: list[str]) -> None:
     assert iob2_spans(tags) == expected
 
 
-def test_a_stray_continuation_is_no_span() -> None:
-    assert iob2_spans(["I-drug", "O", "B-gene", "I-drug"]) == [("gene", 2, 3)]
-
-
-def test_two_spans_may_touch() -> None:
-    assert iob2_spans(["B-drug", "I-drug", "B-drug"]) == [("drug", 0, 2), ("drug", 2, 3)]
-
-
 def test_a_span_is_told_by_its_characters_in_the_text_as_sent() -> None:
     text = "The ZEBRA  river, max_tokens"
     encoding = TOKENIZER.encode(text)
@@ -98,7 +90,9 @@ def test_no_legal_sequence_is_likelier_than_the_one_that_is_found(logits: np.nda
     assert legal([IN_ORDER[index] for index in found])
     words = np.arange(len(logits))
     every = product(range(len(IN_ORDER)), repeat=len(logits))
-    best = max(logits[words, list(tags)].sum() for tags in every if legal([IN_ORDER[index] for index in tags]))
+    best = max(
+        logits[words, list(tags)].sum() for tags in every if legal([IN_ORDER[index] for index in tags])
+    )
     assert logits[words, found].sum() == pytest.approx(best)
 
 
