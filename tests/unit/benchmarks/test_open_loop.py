@@ -5,13 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from benchmarks.serving.open_loop import Clock, serve
 from inference.cascade.dispatcher import Level
 from inference.engine.rows import ModelIdentity, Row
 
-pytestmark = pytest.mark.unit
 LATE = np.inf
 
 

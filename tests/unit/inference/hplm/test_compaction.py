@@ -12,8 +12,6 @@ from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_writer import merge_tables
 from tests.unit.inference.hplm.test_plot import MISSING, VOCAB, Fragment, fragments_of, in_order, some, write
 
-pytestmark = pytest.mark.unit
-
 
 def alone(n: int) -> set[Fragment]:
     return {tuple(token if at == n // 2 else MISSING for at in range(n)) for token in range(VOCAB)}

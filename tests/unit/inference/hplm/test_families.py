@@ -15,8 +15,6 @@ from inference.hplm.root import Root
 from tests.unit.families import FAMILIES, SIZES, VOCAB, published
 from tests.unit.tiny import WORDS
 
-pytestmark = pytest.mark.unit
-
 
 def padded_batch(pad: int, first: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Three sequences of different lengths, padded."""

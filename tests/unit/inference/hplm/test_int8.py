@@ -27,7 +27,6 @@ from workers.training.int8_ranges import InputRanges
 
 CPU = torch.device("cpu")
 pytestmark = [
-    pytest.mark.unit,
     pytest.mark.skipif(not supports_int8(CPU), reason="this CPU has no kernels for int8 weights"),
 ]
 

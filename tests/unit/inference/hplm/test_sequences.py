@@ -10,7 +10,6 @@ from torch.nn import functional
 from inference.hplm.attention import attention, attention_received
 from inference.hplm.sequences import PackedSequences
 
-pytestmark = pytest.mark.unit
 lengths_of = st.lists(st.integers(1, 9), min_size=1, max_size=8).map(tuple)
 HEADS, HIDDEN = 2, 8
 
