@@ -11,7 +11,6 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.decoder import Decoder
 from inference.decoder.dense_attention import DenseAttention
 from inference.decoder.lora import DecoderLora
@@ -120,18 +119,6 @@ def test_an_imported_lora_computes_what_the_merged_model_computes(
     assert not torch.allclose(logits, merged_logits(family, folder, dict.fromkeys(modules, 0.0)), atol=0.1)
 
 
-def drawn(architecture: DecoderArchitecture, ranks: Mapping[tuple[int, str], int]) -> DecoderLora:
-    generator = torch.Generator().manual_seed(5)
-    factors = {}
-    for (layer, projection), rank in ranks.items():
-        inputs, outputs = architecture.projection_shape(projection)
-        factors[layer, projection] = (
-            torch.randn(inputs, rank, generator=generator) / 8,
-            torch.randn(rank, outputs, generator=generator) / 8,
-        )
-    return DecoderLora.of(factors, architecture)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_exported_lora_computes_the_same_in_the_merged_model_and_when_read_back(
     family: str, tmp_path: Path
@@ -139,7 +126,7 @@ def test_an_exported_lora_computes_the_same_in_the_merged_model_and_when_read_ba
     decoder = tiny_decoder(family)
     architecture = decoder.architecture
     ranks = {(layer, name): 3 for layer in (1, 2) for name in architecture.projections}
-    lora = drawn(architecture, {**ranks, (2, "value"): 5, (0, "key"): 1})
+    lora = random_lora(architecture, {**ranks, (2, "value"): 5, (0, "key"): 1}, seed=5)
     write_peft_lora(lora, architecture, "tiny", tmp_path / "out")
     config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
     # As PEFT computes with the written config: alpha equals the rank everywhere.

@@ -150,34 +150,6 @@ def test_a_lease_that_was_not_released_is_noticed_when_idle() -> None:
         pool.check_integrity()
 
 
-def test_a_slot_under_the_wrong_name_is_noticed_when_idle() -> None:
-    pool = Shelf().pool(room_for(2))
-    use(pool, 1)
-    pool._slots[identity(2).digest] = pool._slots.pop(identity(1).digest)
-    with pytest.raises(IntegrityError, match="not its own"):
-        pool.check_integrity()
-    pool.clear()
-    pool.check_integrity()
-    use(pool, 1, 2)
-    assert pool.loads == 3
-
-
-def test_a_check_looks_at_part_of_the_slots_and_the_next_one_at_the_rest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("inference.engine.pet_pool.CHECKED", 2)
-    pool = Shelf().pool(room_for(5))
-    use(pool, *range(5))
-    pool.used_bytes += 1
-    pool.check_integrity()
-    pool.check_integrity()
-    with pytest.raises(IntegrityError, match="add up"):
-        pool.check_integrity()
-    pool.used_bytes -= 1
-    for _ in range(6):
-        pool.check_integrity()
-
-
 def test_threads_that_want_the_same_hplms_at_once_each_get_the_right_ones() -> None:
     shelf = Shelf()
     pool = shelf.pool(room_for(3))

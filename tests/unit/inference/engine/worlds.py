@@ -22,8 +22,10 @@ from inference.hplm import fragments
 from inference.hplm.compose import Composition, compose
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
+from inference.hplm.plot import PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
+from inference.hplm.row_cache import RowCache
 from inference.text.tasks import TASKS
 from tests.reference_hplm import outputs_from_states, reference_outputs
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
@@ -51,9 +53,10 @@ class EngineWorld:
         pipeline: Pipeline | None = None,
         device: torch.device = CPU,
         pet_bytes: int = 1 << 30,
+        hot: bool = False,
     ) -> Executor:
         """An executor whose pool loads from this world's files, or gives what ``replaced`` says.
-        pet_bytes: of the PETs that stay on an accelerator."""
+        pet_bytes: of the PETs that stay on an accelerator. hot: all rows of the tables are there, too."""
         root = Root.load(self.tiny.folder("root", self.tiny.root_digest), device, dtype)
 
         def load(model: ModelIdentity) -> PackedHplm:
@@ -66,7 +69,7 @@ class EngineWorld:
 
         on_device = None if device == CPU else DevicePets(copy_pinned(device), pet_bytes)
         pool = PetPool(load, budget_bytes, on_device)
-        return Executor(root, TinyHalves(self, dtype, device), pool, pipeline=pipeline)
+        return Executor(root, TinyHalves(self, dtype, device, hot=hot), pool, pipeline=pipeline)
 
     def row(self, number: int, text: str, level: Level = Level.TABLE) -> Row:
         """A row of model ``number`` for ``text``."""
@@ -112,16 +115,33 @@ class EngineWorld:
 class TinyHalves:
     """The lower halves of a world, with everything where and in the types that a worker has them in."""
 
-    def __init__(self, world: EngineWorld, dtype: torch.dtype, device: torch.device = CPU) -> None:
+    def __init__(
+        self, world: EngineWorld, dtype: torch.dtype, device: torch.device = CPU, *, hot: bool = False
+    ) -> None:
         full = copy.deepcopy(world.tiny.root.checkpoint_lower()).to(device, dtype)
         self._tables, self._full = {}, {}
         for name, chain in world.chains.items():
             parts = chain.composition.to(device).with_context_dtype(dtype)
-            self._tables[name] = LowerLayers(chain, composition=parts, device=device)
-            self._full[name] = LowerLayers(chain, full, composition=parts, device=device)
+            caches = [all_rows(table, device) for table in chain.tables] if hot else ()
+            self._tables[name] = LowerLayers(chain, None, parts, device, caches)
+            self._full[name] = LowerLayers(chain, full, parts, device, caches)
 
     def for_chain(self, chain: str, *, full: bool) -> LowerLayers:
         return (self._full if full else self._tables)[chain]
+
+
+def all_rows(table: PlotTable, device: torch.device) -> RowCache:
+    """All rows of a table on the device."""
+    cache = RowCache(table, len(table), device)
+    cache.fill()
+    return cache
+
+
+def answered(executor: Executor, *rows: Row) -> list[Answered]:
+    """The answers of one batch; none may fail."""
+    outcomes = executor.step(rows)
+    assert all(isinstance(outcome, Answered) for outcome in outcomes), outcomes
+    return [outcome for outcome in outcomes if isinstance(outcome, Answered)]
 
 
 def identity_of(hplm: TinyHplm) -> ModelIdentity:

@@ -3,7 +3,6 @@
 from collections import Counter
 
 import pytest
-import torch
 
 from inference.decoder.lora import DecoderLora
 from inference.engine.pet_pool import IntegrityError, PetPool, SlotMismatchError
@@ -11,6 +10,7 @@ from inference.engine.rows import ModelIdentity
 from inference.errors import HplmError
 from inference.generation.lora_pool import LoadedModel, LoraPool
 from inference.generation.step import AdapterState
+from tests.unit.inference.decoder.loras import SmallDecoder, random_lora
 from tests.unit.inference.generation.chunks import model
 from tests.unit.inference.generation.decoder_world import LaterExecutor
 
@@ -18,17 +18,7 @@ LEASED, LOADING, NO_ROOM = AdapterState.LEASED, AdapterState.LOADING, AdapterSta
 MOST_ASKED = 4
 
 
-class Shape:
-    """Of a decoder with one projection."""
-
-    layers = 1
-    projections = ("query",)
-
-    def projection_shape(self, projection: str) -> tuple[int, int]:
-        return 8, 8
-
-
-LORA = DecoderLora.of({(0, "query"): (torch.ones(8, 2), torch.ones(2, 8))}, Shape())
+LORA = random_lora(SmallDecoder(layers=1, hidden=8), {(0, "query"): 2})
 
 
 class World:

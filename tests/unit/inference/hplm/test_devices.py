@@ -67,16 +67,6 @@ def test_a_gpu_that_does_not_work_is_named_with_its_driver_and_the_build_of_pyto
         assert "Update it" not in said
 
 
-def test_a_gpu_beside_a_build_of_pytorch_for_cpus_is_said(
-    broken_cuda: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.version, "cuda", None)
-    monkeypatch.setattr(torch.version, "hip", None)
-    assert "is built for CPUs only" in unused_gpu("auto")
-    with pytest.raises(HplmError, match=r"'cuda' does not exist: PyTorch 2\.13\.0 is built for CPUs"):
-        pick_device("cuda")
-
-
 def test_nothing_is_said_of_a_gpu_that_is_not_there_not_wanted_or_hidden(
     broken_cuda: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

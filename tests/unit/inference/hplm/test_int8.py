@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from inference.errors import HplmError
-from inference.hplm import int8_linear, int8_scales
+from inference.hplm import int8_scales
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.int8_linear import HEADROOM, InputScale, Int8Linear, padded_rows
@@ -187,25 +187,6 @@ def test_pets_of_every_kind_stay_float_on_top(root: Root, dtype: torch.dtype) ->
 
 
 @torch.no_grad()
-@settings(max_examples=10, deadline=None)
-@given(row=st.integers(0, 19))
-def test_a_text_has_the_same_answer_alone_and_in_a_batch(root: Root, row: int) -> None:
-    _, int8 = quantized(root)
-    texts = tiny_texts(20)
-    states, sequences = states_of(root, texts)
-    packed = [
-        PackedPet.of(tiny_hplm(root, spec=spec, seed=at).pet, torch.float32) for at, spec in enumerate(SPECS)
-    ]
-    pets = [packed[at % len(packed)] for at in range(20)]
-    together = int8(states, sequences, SegmentPets.of(pets, sequences.lengths))
-    mine = sequences.split(states)[row]
-    lone = PackedSequences((len(mine),))
-    alone = int8(mine, lone, SegmentPets.of([pets[row]], lone.lengths))
-    # A difference in the last bit of an attention or a PET can move an input by one of its 256 steps.
-    assert relative_error(sequences.split(together)[row], alone) < 0.005
-
-
-@torch.no_grad()
 @pytest.mark.parametrize("spec", SPECS[:-1])
 def test_a_pet_for_all_rows_changes_int8_layers_as_one_for_each_segment(root: Root, spec: PetSpec) -> None:
     _, int8 = quantized(root)
@@ -302,14 +283,3 @@ def test_int8_weights_on_a_gpu_are_an_error() -> None:
     with pytest.raises(HplmError, match="int8 weights need a CPU with AVX2"):
         int8_scales.check_int8_support(torch.device("cuda"))
     int8_scales.check_int8_support(CPU)
-
-
-@torch.no_grad()
-def test_a_cpu_with_native_bfloat16_writes_it_from_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = layer(dtype=torch.bfloat16)[1](torch.ones(2, 48, dtype=torch.bfloat16))
-    monkeypatch.setattr(int8_linear, "has_native_bfloat16", lambda _: True)
-    _, int8 = layer(dtype=torch.bfloat16)
-    rows = torch.ones(2, 48, dtype=torch.bfloat16)
-    assert int8.product(int8.input_scale.quantize(rows)).dtype is torch.bfloat16
-    found = int8(rows)
-    torch.testing.assert_close(found, expected)

@@ -39,17 +39,6 @@ def test_a_checkpoint_without_a_language_model_head_has_none(root: Root) -> None
     assert root.lm_head() is None
 
 
-def test_padding_does_not_change_a_row(root: Root) -> None:
-    texts = tiny_texts(4)
-    ids, mask = padded(root, texts, width=40)
-    with torch.no_grad():
-        wide = root.upper(root.checkpoint_lower()(ids, mask), mask)
-        for row, text in enumerate(texts):
-            own_ids, own_mask = padded(root, [text])
-            alone = root.upper(root.checkpoint_lower()(own_ids, own_mask), own_mask)
-            assert torch.allclose(wide[row, : own_ids.shape[1]], alone[0], atol=1e-5)
-
-
 def test_a_saved_root_keeps_its_name_cut_report_and_language_model_head(
     checkpoint_folder: Path, tmp_path: Path
 ) -> None:

@@ -15,8 +15,8 @@ from inference.queueing.messages import InferReply, InferRequest, TimingsMs, Tok
 from inference.serving.busiest import REVIEW_S
 from inference.serving.metric_families import FRESH_KEPT
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
-from tests.unit.inference.serving.outcomes import CHAIN, ROOT, TABLE, a_failure, a_row, an_answer
-from tests.unit.inference.serving.test_busiest import Clock
+from tests.unit.fake_clock import FakeClock
+from tests.unit.inference.serving.outcomes import ROOT, TABLE, a_failure, a_row, an_answer
 
 MANIFEST = Manifest(Path(), roots={ROOT: ServedRoot(ROOT, "tiny", {}, "")}, tables={TABLE: "acme/medicine"})
 STANDING = GaugeValues(resident_hplms=3, resident_bytes=4096, backlog_rows=7, slot_mismatches=0)
@@ -38,7 +38,7 @@ class Figures:
     """The metrics of a worker, by sample: ``figures("hmi_worker_rows_total", code="ok")``."""
 
     def __init__(self, *, names: int = 50) -> None:
-        self.clock = Clock()
+        self.clock = FakeClock()
         self.standing = STANDING
         place = places_of(lambda: MANIFEST)
         self.metrics = WorkerMetrics(lambda: self.standing, place=place, names=names, clock=self.clock)
@@ -137,11 +137,6 @@ def test_rows_are_counted_by_the_level_that_answered_them(figures: Figures) -> N
     where = {"root": "tiny", "domain": "acme/medicine"}
     for level, count in (("table", 1), ("escalated", 1), ("full", 2)):
         assert figures("hmi_worker_level_rows_total", level=level, **where) == count
-
-
-def test_what_has_just_gone_is_named_by_its_digest() -> None:
-    place = places_of(lambda: Manifest(Path()))
-    assert place(CHAIN) == (ROOT[:12], TABLE[:12])
 
 
 def test_an_hplm_that_was_there_is_a_hit_and_one_that_was_loaded_is_none(figures: Figures) -> None:

@@ -4,17 +4,11 @@ import pytest
 
 from inference.engine.trace import Trace
 from inference.serving.recent import BATCHES_SHOWN, KEPT, WINDOW_S, Recent
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.unit.fake_clock import FakeClock
 
 
 def test_figures_are_of_the_window_alone() -> None:
-    clock = Clock()
+    clock = FakeClock(100.0)
     recent = Recent(Trace(), clock)
     recent.computed(1000)
     recent.answered(9.0)
@@ -29,7 +23,7 @@ def test_figures_are_of_the_window_alone() -> None:
 
 def test_many_small_batches_do_not_look_like_few_rows() -> None:
     """More in half a minute than are kept: the rate is that of those that are."""
-    clock = Clock()
+    clock = FakeClock(100.0)
     recent = Recent(Trace(), clock)
     for _ in range(2 * KEPT):
         clock.now += WINDOW_S / (2 * KEPT)
@@ -50,7 +44,7 @@ def test_the_picture_is_of_the_last_batches_that_were_computed() -> None:
 
 
 def test_how_fast_requests_are_answered_is_of_the_time_when_others_waited() -> None:
-    clock = Clock()
+    clock = FakeClock(100.0)
     recent = Recent(Trace(), clock)
     recent.behind(1000, 9000, 2.0)
     clock.now += WINDOW_S + 1
