@@ -41,12 +41,6 @@ def test_flop_and_bytes_are_those_of_both_products() -> None:
     assert size == 4 * (3 * (10 + 4) + 2 * 10 * 4 + 3 * (4 + 30) + 2 * 4 * 30)
 
 
-def test_the_roof_is_products_or_reading_whichever_is_slower() -> None:
-    roof = sgmv.Roof(flop=100.0, bytes=10.0)
-    assert roof.seconds(200, 1) == 2
-    assert roof.seconds(1, 200) == 20
-
-
 def test_a_way_that_computes_something_else_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = sgmv.OneProjection(2, 10, 30)
     batch = sgmv.draw_batch(shape, [sgmv.random_lora(shape, 4, 0, CPU)], [3], CPU)

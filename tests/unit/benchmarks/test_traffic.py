@@ -16,7 +16,6 @@ from benchmarks.serving import real_texts
 from benchmarks.serving.over_http.made import POOLING
 from benchmarks.serving.peers.dedicated import Answer, Batcher, Models, Settings
 from benchmarks.serving.peers.dedicated_server import DedicatedServer
-from benchmarks.serving.peers.errors import PeerUnavailable
 from benchmarks.serving.real_texts import DATASETS, DOCSTRINGS, RealTexts, covering
 from benchmarks.serving.traffic_figures import (
     FASTAPI,
@@ -76,13 +75,6 @@ def test_figures_are_medians_of_the_ratios_within_a_repeat() -> None:
     assert made["worker_ms_per_text_1x1"] == pytest.approx(20.0)
 
 
-def test_without_the_fastapi_server_its_figures_are_left_out() -> None:
-    without = {way: costs for way, costs in found().items() if way[1] != FASTAPI}
-    made = figures(without)
-    assert "limit_share_64x1" in made
-    assert not [name for name in made if name.startswith("vs_")]
-
-
 def test_what_is_served_is_what_a_fine_tuning_makes_by_default() -> None:
     assert PETS[DEFAULT_PET] == FineTuneSettings().spec
     assert FineTuneSettings().pooling == POOLING
@@ -115,13 +107,6 @@ def test_without_data_the_docstrings_of_the_standard_library_are_asked(
     assert texts.source == DOCSTRINGS
     assert len(texts.asked) > 200
     assert not set(texts.asked) & set(texts.draw(2000))
-
-
-def test_a_seed_asks_the_same_texts_and_others_only_when_there_are_no_more() -> None:
-    texts = RealTexts(["known"], [f"text {number}" for number in range(20)], "here")
-    assert texts.ask(20, seed=1) == texts.ask(20, seed=1) != texts.ask(20, seed=2)
-    assert len(set(texts.ask(20, seed=1))) == 20
-    assert len(texts.ask(50, seed=1)) == 50
 
 
 def test_a_table_covers_the_most_frequent_fragments(tmp_path: Path) -> None:
@@ -226,8 +211,3 @@ def test_the_server_is_there_once_it_says_where_and_ends_with_its_input(tmp_path
         assert running.cpu_seconds() >= 0
         assert running._process.exit_code is None
     assert running._process.exit_code is not None
-
-
-def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
-    with pytest.raises(PeerUnavailable, match="No module named fastapi"):
-        server(tmp_path, "echo No module named fastapi >&2; exit 1").__enter__()
