@@ -63,23 +63,6 @@ class Engine:
 WORTH_MS = (AHEAD + LONGEST) * FIRST_MS_PER_TOKEN
 
 
-@given(arrivals)
-def test_tenant_with_rows_is_served_within_a_bounded_number_of_batches(
-    pattern: list[list[tuple[str, int, int]]],
-) -> None:
-    engine = Engine()
-    engine.arrive("flood", 10, 1000)
-    unserved: dict[str, int] = defaultdict(int)
-    for arriving in pattern:
-        for tenant, tokens, rows in arriving:
-            engine.arrive(tenant, tokens, rows)
-        served = engine.step()
-        for tenant in [*engine.lines]:
-            unserved[tenant] = 0 if tenant in served else unserved[tenant] + 1
-            # Each batch brings four others or more a row nearer to being ahead of it.
-            assert unserved[tenant] <= 5 * AHEAD / 2
-
-
 def test_a_newcomer_enters_at_the_counter_of_who_only_waits() -> None:
     """Not where the last row of a tenant of small weight began: that row ended long ago."""
     shares = FairShares(lambda tenant: 0.01 if tenant == "low" else 1.0)
@@ -120,15 +103,6 @@ def test_time_used_while_alone_is_not_charged_later() -> None:
     for _ in range(10):
         engine.step()
     assert engine.took_ms["early"] >= engine.took_ms["new"] - WORTH_MS
-
-
-def test_newcomer_beside_a_flood_is_in_the_next_batch() -> None:
-    engine = Engine()
-    engine.arrive("a flood", 10, 1000)
-    for _ in range(20):
-        engine.step()
-    engine.arrive("quiet", 11)
-    assert "quiet" in engine.step()
 
 
 def test_single_rows_of_many_tenants_share_a_batch() -> None:
