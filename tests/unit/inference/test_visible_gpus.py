@@ -13,11 +13,8 @@ from inference.visible_gpus import show_one_gpu
     ("at_start", "name", "visible", "order"),
     [
         (None, "auto", "0", "at start"),
-        (None, "cuda", "0", "at start"),
         (None, "cuda:1", "1", "PCI_BUS_ID"),
-        (None, "cuda:GPU-8932f937", "GPU-8932f937", "at start"),
         (None, "cuda:MIG-GPU-8932f937-d72c/1/2", "MIG-GPU-8932f937-d72c/1/2", "at start"),
-        ("2,3", "cuda", "2", "at start"),
         ("2, 3", "cuda:1", "3", "at start"),
         ("GPU-8932f937,GPU-1df0aa21", "cuda:1", "GPU-1df0aa21", "at start"),
         ("2,3", "cuda:GPU-8932f937", "GPU-8932f937", "at start"),

@@ -79,16 +79,6 @@ def test_a_batch_copies_and_waits_a_few_times_whatever_is_asked_for(
         np.testing.assert_allclose(own.logits, theirs.logits, atol=0.2)
 
 
-def test_copies_do_not_grow_with_models(world: EngineWorld) -> None:
-    noted = []
-    with pretended_cuda() as cuda:
-        executor = world.executor(torch.bfloat16, device=CUDA)
-        for models in (4, 10):
-            second_batch(executor, rows_of(world, models, both_levels), cuda)
-            noted.append((len(cuda.copies), len(cuda.waits)))
-    assert noted[0] == noted[1]
-
-
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)])
 def test_copies_do_not_grow_with_chains(world: EngineWorld, capability: tuple[int, int]) -> None:
     rows = rows_of(world, 10, in_full)

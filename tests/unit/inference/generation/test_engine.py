@@ -193,21 +193,6 @@ def test_a_lost_device_is_for_the_process_to_handle() -> None:
         world.drain()
 
 
-def test_an_adapter_is_loaded_beside_running_decodes_and_joins_them() -> None:
-    world = World()
-    world.add(a_request("warm", max_tokens=12))
-    world.step()
-    world.step()
-    world.add(a_request("cold", model=a_model("globex")))
-    for _ in range(3):
-        world.step(loads_finish=False)
-        assert [*world.runner.steps[-1]] == ["warm"]
-    world.adapters.finish_all()
-    world.step()
-    assert [*world.runner.steps[-1]] == ["warm", "cold"]
-    world.drain()
-
-
 def test_a_load_that_takes_for_ever_delays_nobody_else() -> None:
     world = World()
     world.add(a_request("warm"))

@@ -162,12 +162,6 @@ def test_the_generation_tag_is_left_out() -> None:
     assert rendered("{% generation %}{{ messages[0].content }}{% endgeneration %}!") == "Be brief.!"
 
 
-def test_a_long_talk_is_rendered_by_every_template() -> None:
-    talk = [ChatMessage("user" if at % 2 == 0 else "assistant", f"{at} " * 60) for at in range(1000)]
-    for source in (None, CHATML, LLAMA_2, QWEN_3):
-        assert "999 999" in rendered(source, talk)
-
-
 def renderer() -> psutil.Process:
     """The process that renders for this one."""
     (found,) = (each for each in psutil.Process().children() if "template_sandbox" in str(each.cmdline()))

@@ -48,12 +48,6 @@ def test_only_a_words_first_token_speaks() -> None:
     assert tag_prediction(TAGS, logits, encoding, "zebra").spans == ()
 
 
-def test_a_text_of_nothing_has_no_spans() -> None:
-    encoding = TOKENIZER.encode(" ")
-    logits = logits_for(encoding, [])[encoding.word_starts]
-    assert tag_prediction(TAGS, logits, encoding, " ").to_json() == {"spans": []}
-
-
 @given(st.lists(st.floats(-50, 50, width=32), min_size=2, max_size=6))
 def test_probabilities_sum_to_one_and_the_label_has_the_largest(logits: list[float]) -> None:
     labels = [f"l{index}" for index in range(len(logits))]
