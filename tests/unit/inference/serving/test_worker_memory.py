@@ -1,5 +1,5 @@
-"""What a worker takes of its device: encoders and decoders book in one ledger, and a step that finds no memory
-is tried again."""
+"""What a worker takes of its device: encoders and decoders book in one ledger, and a step that finds no
+memory is tried again."""
 
 import time
 import weakref
