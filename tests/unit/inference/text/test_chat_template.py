@@ -93,9 +93,11 @@ HOSTILE = SLOW | {
     "| map(attribute='__mro__') | list | tojson }}",
     "globals of functions": "{{ raise_exception.__globals__ | tojson }}",
     "names with a meaning": "{% set ns = namespace(__call__=strftime_now) %}{{ ns('%Y') }}",
+    "names that get a meaning": "{% set ns = namespace() %}{% set ns.__self__ = 'a' %}",
     "a changed list": "{{ messages.append(1) }}",
     "another file": "{% include '/etc/passwd' %}",
     "deep brackets": "{{ " + "(" * 9999 + ")" * 9999 + " }}",
+    "deep conditions": "{% if a %}" * 999 + "{% endif %}" * 999,
     "not a template": "{% for %}",
     "no function": "{{ missing.attribute }}",
 }
