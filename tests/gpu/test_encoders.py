@@ -1,6 +1,5 @@
 """Encoders on a GPU: every level, kind of PET and kind of head answers as the reference on the CPU does."""
 
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 
@@ -9,18 +8,14 @@ import pytest
 import torch
 
 from inference.cascade.dispatcher import Level
-from inference.engine.executor import Executor
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
-from inference.engine.rows import Answered, Row
+from inference.engine.rows import Answered
 from inference.hplm.heads import HeadLayer
 from inference.hplm.hplm import Hplm
 from inference.hplm.lower_states import compute_lower_states
-from inference.hplm.plot import PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
-from inference.hplm.row_cache import RowCache
-from tests.unit.inference.engine.alone import states_alone
 from tests.unit.inference.engine.numerics import (
     DISAGREEMENT,
     LOGITS,
@@ -29,7 +24,7 @@ from tests.unit.inference.engine.numerics import (
     every_kind,
     rounding,
 )
-from tests.unit.inference.engine.worlds import EngineWorld, scale_of
+from tests.unit.inference.engine.worlds import EngineWorld, all_rows, answered, scale_of, states_alone
 from tests.unit.tiny import LAYERS, SPECS, tiny_hplm, tiny_texts
 
 
@@ -50,13 +45,6 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
     """Rows of all models at all levels, and what is right."""
     world = EngineWorld(tmp_path_factory.mktemp("kinds"), every_kind_of_head)
     return Sample(world, 4 * len(world.tiny.hplms))
-
-
-def answered(executor: Executor, rows: Sequence[Row]) -> list[Answered]:
-    """The answers of one batch."""
-    outcomes = executor.step(rows)
-    assert all(isinstance(outcome, Answered) for outcome in outcomes), outcomes
-    return [outcome for outcome in outcomes if isinstance(outcome, Answered)]
 
 
 def test_every_level_and_kind_is_as_exact_as_rounding_allows(
@@ -92,20 +80,13 @@ def test_a_row_gets_the_same_numbers_in_any_company_up_to_rounding(
     device: torch.device, sample: Sample, dtype: torch.dtype
 ) -> None:
     executor, rows = sample.world.executor(dtype, device=device), sample.rows[:24]
-    together, reversed_order = answered(executor, rows), answered(executor, rows[::-1])[::-1]
-    alone = [one for row in rows for one in answered(executor, [row])]
+    together, reversed_order = answered(executor, *rows), answered(executor, *rows[::-1])[::-1]
+    alone = [one for row in rows for one in answered(executor, row)]
     # Both sides are rounded.
     allowed = 2 * TOLERANCES[LOGITS].largest * rounding(dtype, LAYERS)
     for row, expected, *others in zip(rows, alone, together, reversed_order, strict=True):
         scale = scale_of(sample.world.hplm(row).head)
         assert all(np.abs(other.logits - expected.logits).max() < allowed * scale for other in others)
-
-
-def all_rows(table: PlotTable, device: torch.device) -> RowCache:
-    """All rows of a table on the device."""
-    cache = RowCache(table, len(table), device)
-    cache.fill()
-    return cache
 
 
 @pytest.mark.parametrize("level", Level)

@@ -14,7 +14,7 @@ from tests.unit.inference.decoder.loras import (
     SmallDecoder,
     full_lora,
     looped,
-    random_lora,
+    mixed_parts,
     random_states,
 )
 
@@ -26,15 +26,7 @@ PARTS: dict[str, Callable[[SmallDecoder], Parts]] = {
     "distinct": lambda shape: [(full_lora(shape, 16, seed), 1) for seed in range(32)],
     "uniform": lambda shape: [(full_lora(shape, 8, seed), 6) for seed in range(6)],
     "identical": lambda shape: [(full_lora(shape, 128), 32)],
-    "mixed": lambda shape: [
-        (full_lora(shape, 4), 2),
-        (None, 3),
-        (random_lora(shape, {(0, "query"): 1, (0, "value"): 33}), 1),
-        (random_lora(shape, {(0, "down"): 70, (1, "up"): 2}), 0),
-        (random_lora(shape, {(0, "down"): 70, (1, "up"): 2}), 17),
-        (random_lora(shape, {(0, "adapter"): 33, (0, "output_adapter"): 2}), 18),
-        (full_lora(shape, 17, seed=1), 70),
-    ],
+    "mixed": lambda shape: [*mixed_parts(shape), (full_lora(shape, 17, seed=1), 70)],
 }
 TOLERANCES = {torch.float32: 2e-5, torch.float16: 3e-3, torch.bfloat16: 2e-2}
 

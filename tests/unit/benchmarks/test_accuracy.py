@@ -24,7 +24,7 @@ from workers.training.checkpoints import CheckpointStore
 from workers.training.progress import Cancelled
 from workers.training.search import STAGE
 
-pytestmark = [pytest.mark.unit, pytest.mark.thorough]
+pytestmark = pytest.mark.thorough
 
 CUT, SHORT = Shape(2, 2), Shape(2, 1)
 TOKENS = 500
@@ -83,17 +83,6 @@ def test_the_command_fills_its_table_and_computes_nothing_twice(
     assert {file.name: file.read_bytes() for file in (tmp_path / "results").iterdir()} == kept
     assert not list((tmp_path / "bench").rglob("*.safetensors"))
     assert "[" not in capsys.readouterr().out.split("mean |", 1)[1].split("Learning rates", 1)[0]
-
-
-def test_without_a_budget_nothing_is_trained_and_the_cells_say_so(
-    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--cut", "2+2", "--core-hours", "0", "--checkpoint", str(checkpoint)]) == 0
-    printed = capsys.readouterr().out
-    assert "results are missing:" in printed
-    (row,) = [line for line in printed.splitlines() if line.startswith("| dedicated")][:1]
-    assert row.count("–") == len(DATASETS) + 1
-    assert not list((tmp_path / "bench").rglob("*.safetensors"))
 
 
 def test_a_grid_that_runs_out_of_budget_goes_on_with_the_next_one(bench: Workbench) -> None:
@@ -155,11 +144,6 @@ def test_a_root_of_fewer_layers_has_the_first_ones_of_the_checkpoint(bench: Work
     of_short = short.upper.layers[0].state_dict()
     for name, value in whole.upper.layers[0].state_dict().items():
         assert of_short[name].equal(value)
-
-
-def test_a_cut_beyond_the_checkpoint_is_refused(bench: Workbench) -> None:
-    with pytest.raises(SystemExit, match="needs 6 layers"):
-        bench.root(Shape(4, 2))
 
 
 def test_alpha_varies_the_table_of_the_domain_alone(bench: Workbench) -> None:

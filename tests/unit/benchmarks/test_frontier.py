@@ -11,7 +11,7 @@ import torch
 from benchmarks.frontier.__main__ import main
 from benchmarks.frontier.figures import MISSING
 
-pytestmark = [pytest.mark.thorough, pytest.mark.unit]
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(autouse=True)

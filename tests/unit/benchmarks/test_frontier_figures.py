@@ -18,9 +18,6 @@ from inference.cascade.profile import Candidate, CascadeProfile
 from tests.unit.workers.training.cascade_world import FULL_COST, TABLE_COST, classified, made_up
 from workers.training.cascade.selection import fit_profile
 
-pytestmark = pytest.mark.unit
-DEFAULT = cascade_name(LOSSES[0])
-
 
 @pytest.fixture(scope="module")
 def profile() -> CascadeProfile:
@@ -48,12 +45,6 @@ def test_a_higher_cutoff_answers_fewer_texts_early_and_costs_more(figures: Level
         assert one["operations"] == pytest.approx(TABLE_COST + (1 - one["early"]) * FULL_COST)
 
 
-@pytest.mark.parametrize("level", Level)
-def test_calibration_from_dev_makes_the_confidence_right(figures: LevelFigures, level: Level) -> None:
-    found = figures.level(level)
-    assert found["ece"] < 0.04 < found["ece_before"]
-
-
 def test_a_cascade_that_sends_nothing_on_answers_as_the_tables(
     figures: LevelFigures, profile: CascadeProfile
 ) -> None:
@@ -62,31 +53,6 @@ def test_a_cascade_that_sends_nothing_on_answers_as_the_tables(
     assert found["escalated"] == 0
     for name in ("metric", "operations", "ece", "ece_before"):
         assert found[name] == pytest.approx(table[name])
-
-
-def test_a_cascade_that_sends_everything_on_answers_as_the_level_full(
-    figures: LevelFigures, profile: CascadeProfile
-) -> None:
-    everything = replace(profile.candidate(), cutoff=0.999999, slope=0.0, weight=1.0)
-    found, full = figures.cascade(plan_of(profile, everything)), figures.level(Level.FULL)
-    assert found["escalated"] > 0.99
-    assert found["metric"] == pytest.approx(full["metric"], abs=0.005)
-    assert found["ece"] == pytest.approx(full["ece"], abs=0.005)
-
-
-@pytest.mark.parametrize("level", Level)
-def test_a_plan_of_one_level_is_measured_as_that_level(figures: LevelFigures, level: Level) -> None:
-    found, alone = figures.cascade(AnswerPlan(level)), figures.level(level)
-    assert found == alone | {"escalated": float(level is Level.FULL), "pruning": 0.0}
-
-
-def test_texts_that_go_on_are_those_that_the_tables_answer_badly(
-    figures: LevelFigures, profile: CascadeProfile
-) -> None:
-    parts = figures.by_part(profile.candidate())
-    early, escalated = parts["early"], parts["escalated"]
-    assert (escalated["full"] or 0) - (escalated["table"] or 0) > 0.1
-    assert (early["table"] or 0) > (escalated["table"] or 0)
 
 
 def test_a_pruned_cascade_is_measured_on_pruned_texts(profile: CascadeProfile) -> None:
@@ -171,14 +137,6 @@ def test_means_are_of_datasets_and_theirs_of_seeds() -> None:
     assert found["missing_cells"] == 0
 
 
-def test_small_test_files_do_not_count_for_the_calibration_error() -> None:
-    cells = [
-        cell("sst2", 0, levels(0.9, 0.9, ece=0.02)),
-        cell("citation_intent", 0, levels(0.9, 0.9, rows=139, ece=0.5)),
-    ]
-    assert Figures(Found(cells, {})).figures()["ece_after"] == pytest.approx(0.02)
-
-
 def test_costs_are_compared_within_each_repeat_and_beside_their_bound() -> None:
     found = Figures(Found([cell("sst2", 0, levels(0.9, 0.9), costs(10.0, 30.0, 20.0))], {})).figures()
     assert found["cascade_vs_adapter"] == pytest.approx(1 / 0.8)
@@ -201,8 +159,3 @@ def test_a_text_flips_if_any_path_answers_otherwise_than_alone() -> None:
     batch = [("table", "a"), ("table", "c"), ("full", "a"), ("table", "a")]
     load = [("table", "a"), ("table", "c"), ("table", "a"), ("table", "a")]
     assert flip_shares(alone, {"batch": batch, "load": load}) == {"batch": 0.25, "load": 0.5, "any": 0.5}
-
-
-def test_flips_are_named_after_their_number_format() -> None:
-    found = Figures(Found([], {"float32": {"any": 0.0}, "int8": {"any": 0.001}})).figures()
-    assert (found["path_flips"], found["path_flips_int8"]) == (0.0, 0.001)

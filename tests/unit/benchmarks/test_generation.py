@@ -8,11 +8,10 @@ import pytest
 
 from benchmarks.serving.generation.__main__ import main
 from benchmarks.serving.generation.engine import Asked, lost
-from benchmarks.serving.generation.workload import MEDIANS, lengths, models
+from benchmarks.serving.generation.workload import MEDIANS, lengths
 from benchmarks.serving.popularity import POPULARITIES
 from inference.generation.requests import FinishReason, GenerationError, TokenEvent
 
-pytestmark = pytest.mark.unit
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16,90,20\n2023-11-16,5,3\n"
 END, ERROR = FinishReason.LENGTH, FinishReason.ERROR
 
@@ -38,14 +37,6 @@ def test_a_request_without_exactly_one_end_or_all_of_its_tokens_is_lost() -> Non
     ids = ["good", "endless", "twice", "short", "failed"]
     assert [lost([id_], asked[:1], events) for id_ in ids] == [0, 1, 1, 1, 1]
     assert lost(ids, asked, events) == 4
-
-
-def test_models_are_as_popular_as_their_name_says() -> None:
-    assert models("distinct", 1000, 5, seed=2) == [10, 11, 12, 13, 14]
-    assert set(models("uniform", 100, 500, seed=0)) == set(range(10))
-    skewed = models("skewed", 100, 2000, seed=0)
-    assert skewed.count(0) / skewed.count(1) == pytest.approx(1.5, rel=0.2)
-    assert models("identical", 100, 3, seed=0) == [0, 0, 0]
 
 
 def test_lengths_are_those_of_the_trace_divided_by_the_scale(tmp_path: Path) -> None:

@@ -20,11 +20,9 @@ from tests.skips import skip_unless_ci
 from tests.unit.tiny_decoder import tiny_decoder_folder
 from tests.unit.workers.training.world import NullReporter, json_lines
 from workers.training.generative.frozen_states import FrozenStates
-from workers.training.generative.generation import prompts_of_test
 from workers.training.generative.rows import GENERATION, read_rows
 from workers.training.generative.training import GenerativeSplit, split_loss
 
-pytestmark = pytest.mark.unit
 BUILDING_S = 1500
 """Of the environment with PEFT, where it is not there yet."""
 NAMES = ("Aromi", "Cocum", "Fitzbillies", "Giraffe")
@@ -75,16 +73,6 @@ def test_every_reference_of_the_other_splits_is_a_row_and_a_sample_is_always_the
     assert len(read_rows(few.train, GENERATION)) == 5
     assert len(read_rows(few.dev, GENERATION)) == 4
     assert few.train.read_bytes() == again.train.read_bytes()
-
-
-def test_a_meaning_representation_of_test_is_asked_once_and_has_all_of_its_references(
-    root: SharedRoot, tmp_path: Path
-) -> None:
-    rows = read_rows(write_rows(tmp_path / "few", Sizes(test=2)).test, GENERATION)
-    prompts = prompts_of_test(rows, root.tokenizer, len(rows), NullReporter())
-    asked = [root.tokenizer.decode(prompt.ids).removeprefix("test[").rstrip("]") for prompt in prompts]
-    assert len(asked) == 2
-    assert [prompt.references for prompt in prompts] == [sentences(name) for name in asked]
 
 
 def test_peft_learns_the_same_tokens_of_the_same_weights(

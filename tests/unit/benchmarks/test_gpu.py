@@ -9,9 +9,7 @@ import torch
 from benchmarks import gpu, harness
 from benchmarks.serving import options as shared
 from benchmarks.serving import parity
-from tests.pretended_cuda import pretended_cuda
 
-pytestmark = pytest.mark.unit
 TINY = ["--quick", "--encoder", "tiny", "--rows", "4", "--repeats", "1", "--threads", "1", "--device", "cpu"]
 
 
@@ -85,13 +83,6 @@ def test_without_a_gpu_it_says_so_in_a_line_and_fails(tmp_path: Path) -> None:
     assert "needs a GPU" in message
     assert "\n" not in message
     assert not (tmp_path / "gpu.json").exists()
-
-
-def test_the_gpu_its_driver_and_the_cuda_and_pytorch_for_it_are_stored() -> None:
-    with pretended_cuda(capability=(7, 5)):
-        settings = shared.Machine(torch.device("cuda:0"), torch.float16).settings
-    assert (settings["device"], settings["capability"]) == ("pretended GPU", "7.5")
-    assert {"driver", "CUDA", "PyTorch", "device_gib", "dtype"} <= settings.keys()
 
 
 def test_wrong_answers_are_a_failure(

@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import time
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -11,11 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.product.hostile.figures import Attacked, Deleted, figures, missed, together
-from benchmarks.product.hostile.probe import Probe
 from benchmarks.product.hostile.traces import Marker, Walk
 from tests.unit.tiny_decoder import byte_tokenizer
-
-pytestmark = pytest.mark.unit
 
 WORD, OTHER = "qzvkxwjfpbhgmdtc", "wvxqkzjhbgpfmcdt"
 
@@ -79,11 +75,3 @@ def test_every_round_counts_and_times_are_the_longest() -> None:
     names = ("longest_pause_s", "internal_errors", "revoked_stream_s", "left_behind")
     assert [found[name] for name in names] == [2.5, 3, 12.0, 16]
     assert [told.split()[0] for told in missed(found)] == list(names)
-
-
-def test_an_answer_that_is_missing_counts_as_a_pause() -> None:
-    probe = Probe(1)
-    now = time.monotonic()
-    probe._answers = [(now - 90.0, 0.1), (now - 80.0, 7.0), (now - 60.0, 0.2)]
-    assert probe.longest_pause_s(now - 85.0, now - 70.0) == 7.0
-    assert probe.longest_pause_s(now - 60.0, now) > 50.0

@@ -24,7 +24,6 @@ from tests.unit.workers.training.conftest import branch as branch
 from tests.unit.workers.training.world import NullReporter, contents, dataset
 from workers.training.search import FineTuneSettings
 
-pytestmark = pytest.mark.unit
 SMALL = FineTuneSettings(
     precision="float32", learning_rate=3e-3, epochs=3, min_steps=0, patience=9, full_context_share=0.0
 )
@@ -56,20 +55,3 @@ def test_a_dedicated_model_reads_which_of_two_texts_a_token_belongs_to(
     with torch.no_grad():
         pair, lone = model.eval()(root.upper, tokens, mask)
     assert not torch.allclose(pair, lone)
-
-
-def test_a_dedicated_model_is_larger_than_its_upper_layers(branch: Branch, tmp_path: Path) -> None:
-    inputs = Inputs(
-        branch.root,
-        branch.lower,
-        [branch.plot],
-        dataset(tmp_path, "classification", train=32),
-        "classification",
-    )
-    sizes = [
-        train_full(method, inputs, replace(SMALL, epochs=1), NullReporter(), out=tmp_path / method.name)[
-            "bytes"
-        ]
-        for method in (DEDICATED, UPPER)
-    ]
-    assert sizes[0] > sizes[1]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.serving.peers import environment, process
+from benchmarks.serving.peers import environment
 from benchmarks.serving.peers.errors import PeerFailed, PeerUnavailable
 from benchmarks.serving.peers.process import PeerProcess
 
-pytestmark = [pytest.mark.thorough, pytest.mark.unit]
+pytestmark = pytest.mark.thorough
 
 
 def peer(folder: Path, script: str, *, patience_s: float = 60.0) -> PeerProcess:
@@ -81,24 +81,3 @@ def test_what_an_environment_has_not_itself_it_takes_from_ours() -> None:
     assert environment.peers_python(packages=[ours]).is_file()
     with pytest.raises(PeerUnavailable, match=ours):
         environment.peers_python(packages=[ours], with_ours=False)
-
-
-def test_an_environment_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    built: list[Path] = []
-
-    def build(folder: Path, *_: object) -> None:
-        built.append(folder)
-        folder.mkdir()
-
-    monkeypatch.setenv("HMI_BENCH_DIR", str(tmp_path))
-    monkeypatch.setattr(environment, "_build", build)
-    first, again = environment.peers_python(), environment.peers_python()
-    assert first == again == built[0] / "bin" / "python"
-    assert len(built) == 1
-
-
-def test_our_own_packages_stay_out_of_the_peers_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", "/somewhere")
-    around = process._own_environment(2)
-    assert "PYTHONPATH" not in around
-    assert around["OMP_NUM_THREADS"] == "2"

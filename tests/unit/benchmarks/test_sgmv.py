@@ -14,7 +14,7 @@ CPU = Machine(torch.device("cpu"), torch.float32)
 
 
 @pytest.mark.parametrize("popularity", POPULARITIES)
-@pytest.mark.parametrize("rows", [1, 2, 7, 32, 64])
+@pytest.mark.parametrize("rows", [1, 7, 64])
 def test_every_row_asks_for_one_model(popularity: str, rows: int) -> None:
     counts = POPULARITIES[popularity](rows)
     assert sum(counts) == rows
@@ -39,12 +39,6 @@ def test_flop_and_bytes_are_those_of_both_products() -> None:
     flop, size = sgmv.work(batch, 4)
     assert flop == 2 * 3 * (10 * 4 + 4 * 30)
     assert size == 4 * (3 * (10 + 4) + 2 * 10 * 4 + 3 * (4 + 30) + 2 * 4 * 30)
-
-
-def test_the_roof_is_products_or_reading_whichever_is_slower() -> None:
-    roof = sgmv.Roof(flop=100.0, bytes=10.0)
-    assert roof.seconds(200, 1) == 2
-    assert roof.seconds(1, 200) == 20
 
 
 def test_a_way_that_computes_something_else_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

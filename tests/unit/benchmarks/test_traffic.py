@@ -3,24 +3,19 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 import pytest
 import tokenizers
-import torch
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from benchmarks.serving import real_texts, traffic
-from benchmarks.serving.limit import Limit
+from benchmarks.serving import real_texts
 from benchmarks.serving.over_http.made import POOLING
-from benchmarks.serving.peers import dedicated_server
 from benchmarks.serving.peers.dedicated import Answer, Batcher, Models, Settings
 from benchmarks.serving.peers.dedicated_server import DedicatedServer
-from benchmarks.serving.peers.errors import PeerUnavailable
 from benchmarks.serving.real_texts import DATASETS, DOCSTRINGS, RealTexts, covering
 from benchmarks.serving.traffic_figures import (
     FASTAPI,
@@ -31,16 +26,13 @@ from benchmarks.serving.traffic_figures import (
     PRODUCT,
     Cost,
     Found,
-    Pattern,
     figures,
-    rows,
 )
-from benchmarks.serving.world import DEFAULT_PET, DEMO, PETS
+from benchmarks.serving.world import DEFAULT_PET, PETS
 from inference.hplm.fragments import pack
 from versiontree.tree.training_settings import DEFAULT_ALPHA
 from workers.training.search import FineTuneSettings
 
-pytestmark = pytest.mark.unit
 WORDS = ("[UNK]", "[PAD]", "a", "b", "c")
 MISSING = len(WORDS)
 
@@ -83,42 +75,10 @@ def test_figures_are_medians_of_the_ratios_within_a_repeat() -> None:
     assert made["worker_ms_per_text_1x1"] == pytest.approx(20.0)
 
 
-def test_without_the_fastapi_server_its_figures_are_left_out() -> None:
-    without = {way: costs for way, costs in found().items() if way[1] != FASTAPI}
-    made = figures(without)
-    assert "limit_share_64x1" in made
-    assert not [name for name in made if name.startswith("vs_")]
-
-
-def test_the_table_splits_the_product_s_cost_by_process() -> None:
-    table = rows(found(), "table")
-    product = next(row for row in table if row["who answers"] == PRODUCT)
-    assert product["inference_worker ms"] == pytest.approx(10.0)
-    assert sum(product[f"{name} ms"] for name in PROCESSES) == pytest.approx(product["CPU ms a text"])
-    assert {row["policy"] for row in table} == {"table"}
-    assert {tuple(row) for row in table} == {tuple(product)}
-
-
-def test_a_shortened_pattern_keeps_every_client_busy() -> None:
-    assert Pattern(64, 1, 512).shortened(4) == Pattern(64, 1, 128)
-    assert Pattern(16, 32, 48).shortened(4).calls == 16
-    assert Pattern(16, 32, 48).texts == 48 * 32
-
-
 def test_what_is_served_is_what_a_fine_tuning_makes_by_default() -> None:
     assert PETS[DEFAULT_PET] == FineTuneSettings().spec
     assert FineTuneSettings().pooling == POOLING
     assert real_texts.ALPHA == DEFAULT_ALPHA
-
-
-def test_the_help_says_what_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        traffic.main(["--help"])
-    told = capsys.readouterr().out
-    assert "FastAPI" in told
-    assert "--no-peers" in told
-    with pytest.raises(SystemExit):
-        traffic.main(["--tenants", "1"])
 
 
 def test_the_test_files_are_asked_and_the_table_knows_the_training_files(
@@ -149,13 +109,6 @@ def test_without_data_the_docstrings_of_the_standard_library_are_asked(
     assert not set(texts.asked) & set(texts.draw(2000))
 
 
-def test_a_seed_asks_the_same_texts_and_others_only_when_there_are_no_more() -> None:
-    texts = RealTexts(["known"], [f"text {number}" for number in range(20)], "here")
-    assert texts.ask(20, seed=1) == texts.ask(20, seed=1) != texts.ask(20, seed=2)
-    assert len(set(texts.ask(20, seed=1))) == 20
-    assert len(texts.ask(50, seed=1)) == 50
-
-
 def test_a_table_covers_the_most_frequent_fragments(tmp_path: Path) -> None:
     file = tmp_path / "tokenizer.json"
     ids = {word: number for number, word in enumerate(WORDS)}
@@ -176,12 +129,6 @@ def test_fragments_that_cover_a_share_are_the_fewest_that_do() -> None:
     assert covering(drawn, 0.6).tolist() == [often]
     assert covering(drawn, 0.61).tolist() == [often, sometimes]
     assert covering(drawn, 1.0).tolist() == [often, sometimes, once]
-
-
-def test_the_limit_leaves_the_number_of_threads_alone() -> None:
-    threads = torch.get_num_threads()
-    Limit(DEMO, torch.float32, longest=8).compute([3, 8] * 20)
-    assert torch.get_num_threads() == threads
 
 
 class Noted:
@@ -264,20 +211,3 @@ def test_the_server_is_there_once_it_says_where_and_ends_with_its_input(tmp_path
         assert running.cpu_seconds() >= 0
         assert running._process.exit_code is None
     assert running._process.exit_code is not None
-
-
-def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
-    with pytest.raises(PeerUnavailable, match="No module named fastapi"):
-        server(tmp_path, "echo No module named fastapi >&2; exit 1").__enter__()
-
-
-def test_without_the_server_s_environment_the_benchmark_goes_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def unavailable(*, packages: Sequence[str]) -> Path:
-        raise PeerUnavailable(f"no network for {packages[0]}")
-
-    monkeypatch.setattr(dedicated_server, "peers_python", unavailable)
-    with ExitStack() as stack:
-        assert dedicated_server.start_if_possible(Settings("", [], "float32", threads=1), stack) is None
-    assert "goes on without the FastAPI server" in capsys.readouterr().err

@@ -39,25 +39,12 @@ def test_up_to_the_cutoff_every_text_goes_on(dispatcher: Dispatcher, certainty: 
         assert found == 1
 
 
-@given(dispatchers(), SHARES, SHARES, HASHES)
-def test_of_one_text_a_surer_answer_never_goes_on_if_a_less_sure_one_does_not(
-    dispatcher: Dispatcher, one: float, other: float, text_hash: bytes
-) -> None:
-    low, high = sorted((one, other))
-    assert dispatcher.escalates(low, text_hash) >= dispatcher.escalates(high, text_hash)
-
-
 @given(dispatchers(), SHARES, HASHES)
 def test_the_same_text_always_goes_the_same_way(
     dispatcher: Dispatcher, certainty: float, text_hash: bytes
 ) -> None:
     found = {replace(dispatcher).escalates(certainty, bytes(bytearray(text_hash))) for _ in range(5)}
     assert len(found) == 1
-
-
-@given(HASHES)
-def test_a_draw_is_a_share_of_one(text_hash: bytes) -> None:
-    assert 0 <= draw(text_hash) < 1
 
 
 def test_even_the_largest_draw_goes_on_at_the_cutoff() -> None:

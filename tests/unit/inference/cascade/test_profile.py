@@ -84,23 +84,17 @@ def test_a_model_without_a_cascade_has_no_profile(tmp_path: Path) -> None:
     assert CascadeProfile.load(tmp_path) is None
 
 
-def test_a_profile_that_was_written_before_platt_scaling_has_none(tmp_path: Path) -> None:
+def test_a_profile_from_before_platt_scaling_and_pruning_has_neither(tmp_path: Path) -> None:
     profile().save(tmp_path)
     data = json.loads((tmp_path / CASCADE_FILE).read_text())
     for part in (data["table"], data["full"], *data["candidates"]):
         del part["platt"]
+    del data["candidates"][0]["pruning"]
     (tmp_path / CASCADE_FILE).write_text(json.dumps(data))
     found = CascadeProfile.load(tmp_path)
     assert found is not None
     assert {found.table.platt, found.full.platt, found.candidate().platt} == {UNSCALED}
-
-
-def test_a_profile_that_does_not_name_pruning_prunes_nothing(tmp_path: Path) -> None:
-    profile().save(tmp_path)
-    data = json.loads((tmp_path / CASCADE_FILE).read_text())
-    del data["candidates"][0]["pruning"]
-    (tmp_path / CASCADE_FILE).write_text(json.dumps(data))
-    assert CascadeProfile.load(tmp_path) == profile()
+    assert found.candidate().pruning == 0.0
 
 
 def test_a_profile_that_prunes_what_each_token_is_needed_for_is_refused(tmp_path: Path) -> None:
@@ -159,34 +153,24 @@ class TestTheCandidate:
 BREAKS: dict[str, tuple[tuple[str | int, ...], Any]] = {
     "another format": (("format",), 99),
     "an unknown kind": (("kind",), "sonnets"),
-    "a kind that is a list": (("kind",), ["classes"]),
     "no candidates": (("candidates",), []),
     "candidates that are a number": (("candidates",), 3),
     "a chosen candidate that is not there": (("chosen",), 1),
     "a chosen candidate before the first": (("chosen",), -1),
-    "a chosen candidate that is true": (("chosen",), False),
     "three coefficients": (("coefficients",), [1, 2, 3]),
     "a coefficient that overflows": (("coefficients",), [1e300, 0, 0, 0]),
     "a threshold of two": (("threshold",), 2),
     "a report that is a list": (("report",), []),
     "a level that is not there": (("table",), None),
     "a temperature of zero": (("table", "temperature"), 0),
-    "a temperature that overflows": (("full", "temperature"), 1e-300),
     "a temperature that is text": (("full", "temperature"), "1"),
     "a falling logistic": (("table", "platt", "slope"), -1),
     "a logistic that overflows": (("candidates", 0, "platt", "intercept"), 1e300),
-    "a logistic without a slope": (("full", "platt"), {"intercept": 0}),
     "an error above one": (("full", "ece"), 1.5),
     "a bin of half a row": (("table", "bins", 0, "rows"), 0.5),
-    "a bin of a negative row": (("table", "bins", 0, "rows"), -1),
     "a pruning of one": (("candidates", 0, "pruning"), 1),
-    "a pruning that is text": (("candidates", 0, "pruning"), "0.5"),
-    "a cutoff of one": (("candidates", 0, "cutoff"), 1),
     "a slope that overflows": (("candidates", 0, "slope"), 1e9),
-    "a negative slope": (("candidates", 0, "slope"), -1),
-    "a weight above one": (("candidates", 0, "weight"), 1.1),
     "a number of 400 digits": (("candidates", 0, "operations"), 10**400),
-    "a coverage of half a token": (("coverage",), {"whole": 0.5, "part": 0, "unigram": 0}),
     "a coverage without a part": (("coverage",), {"whole": 1}),
     "a negative distance": (("same_within",), -1),
     "operations that are true": (("candidates", 0, "operations"), True),
@@ -208,20 +192,10 @@ def test_a_profile_that_is_not_sound_is_refused(tmp_path: Path, name: str) -> No
     assert caught.value.code == "corrupt_artifact"
 
 
-@pytest.mark.parametrize("name", ["format", "kind", "candidates", "chosen", "table", "full", "report"])
-def test_a_profile_that_lacks_a_part_is_refused(tmp_path: Path, name: str) -> None:
-    profile().save(tmp_path)
-    data = json.loads((tmp_path / CASCADE_FILE).read_text())
-    del data[name]
-    (tmp_path / CASCADE_FILE).write_text(json.dumps(data))
-    with pytest.raises(HplmError, match=CASCADE_FILE):
-        CascadeProfile.load(tmp_path)
-
-
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"3", b"null", b"\xff\xfe", b'{"format": NaN}', b"[" * 100_000, b'{"format": 1}'],
-    ids=["empty", "cut off", "list", "number", "null", "no text", "NaN", "deep", "format alone"],
+    [b"", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"format": 1}'],
+    ids=["empty", "list", "no text", "deep", "format alone"],
 )
 def test_a_file_that_is_no_profile_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / CASCADE_FILE).write_bytes(content)

@@ -25,25 +25,17 @@ def texts(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(texts(), PRUNINGS)
-def test_special_tokens_are_kept(text: tuple[np.ndarray, np.ndarray], pruning: float) -> None:
-    importance, words = text
-    assert kept_tokens(importance, words, pruning)[words < 0].all()
-
-
-@given(texts(), PRUNINGS)
-def test_words_are_kept_or_left_out_whole(text: tuple[np.ndarray, np.ndarray], pruning: float) -> None:
+def test_special_tokens_and_the_most_important_word_are_kept_and_words_whole(
+    text: tuple[np.ndarray, np.ndarray], pruning: float
+) -> None:
     importance, words = text
     kept = kept_tokens(importance, words, pruning)
+    assert kept[words < 0].all()
     for word in set(words.tolist()):
         assert len(set(kept[words == word].tolist())) == 1
-
-
-@given(texts(), PRUNINGS)
-def test_the_most_important_word_is_kept(text: tuple[np.ndarray, np.ndarray], pruning: float) -> None:
-    importance, words = text
     inside = np.flatnonzero(words >= 0)
     if len(inside):
-        assert kept_tokens(importance, words, pruning)[inside[importance[inside].argmax()]]
+        assert kept[inside[importance[inside].argmax()]]
 
 
 @given(texts())

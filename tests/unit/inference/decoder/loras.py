@@ -59,6 +59,18 @@ def full_lora(
     return random_lora(shape, ranks, seed, dtype)
 
 
+def mixed_parts(shape: SmallDecoder) -> list[tuple[DecoderLora | None, int]]:
+    """A step whose LoRAs differ in ranks, projections and tokens."""
+    return [
+        (full_lora(shape, 4), 2),
+        (None, 3),
+        (random_lora(shape, {(0, "query"): 1, (0, "value"): 33}), 1),
+        (random_lora(shape, {(0, "down"): 70, (1, "up"): 2}), 0),
+        (random_lora(shape, {(0, "down"): 70, (1, "up"): 2}), 17),
+        (random_lora(shape, {(0, "adapter"): 33, (0, "output_adapter"): 2}), 18),
+    ]
+
+
 def random_states(
     shape: SmallDecoder, projection: str, tokens: int, seed: int = 1, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:

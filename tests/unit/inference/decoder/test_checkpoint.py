@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
 from inference.decoder.checkpoint import open_decoder_checkpoint
@@ -76,15 +75,11 @@ def test_a_chat_template_in_the_tokenizer_config_is_read_too(folder: Path) -> No
     assert open_decoder_checkpoint(folder).chat_template == "{{ messages }}"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_weights_in_several_files_are_one_checkpoint(
-    published: dict[str, Path], tmp_path: Path, family: str
-) -> None:
-    folder = shutil.copytree(published[family], tmp_path / family)
+def test_weights_in_several_files_are_one_checkpoint(published: dict[str, Path], folder: Path) -> None:
     (folder / "model.safetensors").unlink()
-    tiny_decoder_model(family).save_pretrained(folder, max_shard_size="50KB")
+    tiny_decoder_model("llama").save_pretrained(folder, max_shard_size="50KB")
     assert len(list(folder.glob("*.safetensors"))) > 1
-    expected, found = (open_decoder_checkpoint(path).weights for path in (published[family], folder))
+    expected, found = (open_decoder_checkpoint(path).weights for path in (published["llama"], folder))
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in found)
 
@@ -99,15 +94,6 @@ def test_names_without_the_prefix_of_a_model_with_a_head_are_understood(
     save_file({name.removeprefix(prefix): value for name, value in load_file(file).items()}, file)
     found, expected = (open_decoder_checkpoint(path).weights for path in (folder, published[family]))
     assert found.keys() == expected.keys()
-
-
-def test_weights_keep_their_dtype_until_a_decoder_is_made_of_them(folder: Path) -> None:
-    file = folder / "model.safetensors"
-    save_file({name: value.bfloat16() for name, value in load_file(file).items()}, file)
-    checkpoint = open_decoder_checkpoint(folder)
-    assert {value.dtype for value in checkpoint.weights.values()} == {torch.bfloat16}
-    decoder = Decoder.from_weights(checkpoint.architecture, checkpoint.weights)
-    assert {value.dtype for value in decoder.weights.values()} == {torch.float32}
 
 
 def test_an_older_config_says_rotary_scaling_in_other_fields(folder: Path) -> None:
@@ -146,7 +132,6 @@ def test_a_saved_decoder_of_another_shape_is_corrupt(tmp_path: Path) -> None:
         ("llama", {"hidden_size": "wide"}, "hidden_size"),
         ("llama", {"hidden_size": 0}, "hidden"),
         ("llama", {"num_key_value_heads": 3}, "heads"),
-        ("llama", {"num_attention_heads": 0}, "heads"),
         ("llama", {"num_hidden_layers": -1}, "layers"),
         ("llama", {"num_hidden_layers": 10**12}, "layers"),
         ("llama", {"max_position_embeddings": 10**12}, "context"),
@@ -156,7 +141,6 @@ def test_a_saved_decoder_of_another_shape_is_corrupt(tmp_path: Path) -> None:
         ("llama", {"hidden_act": "mish"}, "mish"),
         ("llama", {"rope_parameters": {"rope_type": "yarn", "factor": 4.0}}, "yarn"),
         ("llama", {"rope_parameters": {"rope_type": "linear", "factor": 0}}, "positive"),
-        ("llama", {"rope_parameters": {"rope_type": "linear", "factor": "x"}}, "rotary"),
         ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "llama3"),
         ("llama", {"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "layer"),
         ("llama", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial"),
@@ -188,9 +172,7 @@ def test_another_kind_of_model_is_unsupported(
         ("llama", {"num_hidden_layers": 4}, "layers.3"),
         ("llama", {"num_hidden_layers": 2}, "layers.2"),
         ("llama", {"tie_word_embeddings": False}, "head.weight"),
-        ("llama", {"attention_bias": True}, "bias"),
         ("qwen2", {"model_type": "llama"}, "bias"),
-        ("qwen3", {"model_type": "llama"}, "norm"),
         ("gpt2", {"n_embd": 32}, "c_attn"),
         ("opt", {"max_position_embeddings": 64}, "positions"),
     ],
@@ -203,25 +185,9 @@ def test_weights_that_differ_from_the_configuration_are_unsupported(
     assert word in unsupported(folder)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_missing_tensor_is_named(published: dict[str, Path], tmp_path: Path, family: str) -> None:
-    folder = shutil.copytree(published[family], tmp_path / "copy")
-    file = folder / "model.safetensors"
-    weights = load_file(file)
-    gone = next(name for name in weights if ".1." in name and name.endswith("weight") and "norm" not in name)
-    save_file({name: value for name, value in weights.items() if name != gone}, file)
-    assert "layers.1." in unsupported(folder)
-
-
 def test_weights_that_are_whole_numbers_are_unsupported(folder: Path) -> None:
     file = folder / "model.safetensors"
     save_file({name: value.to(torch.int8) for name, value in load_file(file).items()}, file)
-    assert unsupported(folder)
-
-
-def test_a_missing_shard_is_unsupported(folder: Path) -> None:
-    index = {"weight_map": {"model.norm.weight": "model-00001-of-00002.safetensors"}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     assert unsupported(folder)
 
 
@@ -249,16 +215,3 @@ def test_a_tokenizer_of_another_model_is_unsupported(folder: Path) -> None:
 @pytest.mark.parametrize("source", ["nowhere", "nowhere.gguf"])
 def test_what_is_not_there_is_not_found(tmp_path: Path, source: str) -> None:
     assert refused(tmp_path / source).code == "checkpoint_not_found"
-
-
-def test_a_hub_id_that_was_fetched_before_needs_no_network(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    repository = tmp_path / "hub" / "models--acme--tiny"
-    shutil.copytree(folder, repository / "snapshots" / "0123456789abcdef0123456789abcdef01234567")
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text("0123456789abcdef0123456789abcdef01234567")
-    assert open_decoder_checkpoint("acme/tiny").name == "acme/tiny"
-    assert refused("acme/other").code == "checkpoint_not_found"

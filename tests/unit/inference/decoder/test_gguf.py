@@ -127,8 +127,6 @@ def test_quantized_weights_are_dequantized(tmp_path: Path, quantization: GGMLQua
         ({"llama.block_count": 4}, "layers.3"),
         ({"llama.block_count": [3, 3]}, "num_hidden_layers"),
         ({"llama.embedding_length": None}, "hidden_size"),
-        ({"llama.attention.head_count_kv": 3}, "heads"),
-        ({"llama.feed_forward_length": 40}, "gate"),
         ({"llama.rope.scaling.type": "yarn"}, "yarn"),
         ({"llama.rope.dimension_count": 8}, "partial"),
         ({"llama.attention.sliding_window": 64}, "sliding"),
@@ -148,7 +146,6 @@ def test_a_file_of_another_kind_is_unsupported(tmp_path: Path, metadata: dict[st
     ("name", "value", "word"),
     [
         ("blk.1.ffn_up.weight", None, "layers.1.up.weight"),
-        ("blk.1.attn_norm.weight", np.ones(63, dtype=np.float32), "shape"),
         ("blk.1.attn_q.weight", np.ones((63, 64), dtype=np.float32), "query"),
         ("output_norm.weight", np.full(64, np.nan, dtype=np.float32), "NaN"),
         ("token_embd.weight", None, "vocab"),
@@ -175,7 +172,7 @@ def _string(text: str) -> bytes:
     return struct.pack("<Q", len(text)) + text.encode()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.1, 0.5, 0.999])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.999])
 def test_a_cut_file_is_unsupported(tmp_path: Path, share: float) -> None:
     path = write_gguf(tmp_path / "tiny.gguf", "llama")
     content = path.read_bytes()

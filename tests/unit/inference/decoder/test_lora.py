@@ -29,15 +29,6 @@ def saved(lora: DecoderLora, tmp_path: Path) -> Path:
     return path
 
 
-def test_it_holds_the_factors_it_was_made_of() -> None:
-    a, b = torch.randn(SHAPE.hidden, 3), torch.randn(3, SHAPE.keys)
-    lora = DecoderLora.of({(2, "key"): (a, b)}, SHAPE)
-    assert lora.tensors.keys() == {(2, "key")}
-    own_a, own_b = lora.tensors[2, "key"]
-    assert torch.equal(own_a, a)
-    assert torch.equal(own_b, b)
-
-
 def test_ranks_may_differ_by_layer_and_projection(lora: DecoderLora) -> None:
     assert {place: a.shape[1] for place, (a, _) in lora.tensors.items()} == RANKS
     assert lora.lowest_layer == 1
@@ -105,7 +96,6 @@ def _with(factor: Tensor, value: float) -> Tensor:
         ((-1, "query"), _factors(), "the decoder has layers 0 to 2"),
         ((0, "key"), _factors(), "shapes (37, 2) and (2, 37); expected (37, rank) and (rank, 41)"),
         ((0, "query"), (torch.randn(37, 2), torch.randn(3, 37)), "shapes (37, 2) and (3, 37)"),
-        ((0, "query"), (torch.randn(37), torch.randn(37)), "shapes (37,) and (37,)"),
         ((0, "query"), (torch.tensor(1.0), torch.tensor(1.0)), "shapes () and ()"),
         (
             (0, "query"),
@@ -121,11 +111,6 @@ def _with(factor: Tensor, value: float) -> Tensor:
             (0, "adapter"),
             (torch.randn(37, 1025), torch.randn(1025, 37)),
             "the rank is 1025; it must be between 1 and 1024",
-        ),
-        (
-            (0, "output_adapter"),
-            (torch.randn(70, 2), torch.randn(2, 37)),
-            "expected (37, rank) and (rank, 37)",
         ),
         ((0, "query"), (_with(_factors()[0], float("nan")), _factors()[1]), "NaN or infinite"),
         ((0, "query"), (_factors()[0], _with(_factors()[1], float("-inf"))), "NaN or infinite"),
@@ -164,19 +149,15 @@ def _adapters(width: int) -> Tensor:
     ("changes", "message"),
     [
         ({"row": torch.zeros(7)}, "row has shape (7,)"),
+        ({"row": torch.zeros(7, dtype=torch.int64)}, "type torch.int64"),
         ({"row": None}, "'row' is missing"),
-        ({"ranks": None}, "'ranks' is missing"),
         ({"code": torch.zeros(1)}, "'code' is missing or unexpected"),
         ({"ranks": _ranks(1, layers=4)}, "ranks has shape (4, 9)"),
-        ({"ranks": _ranks(1, projections=8)}, "ranks has shape (3, 8)"),
         ({"ranks": _ranks(1).view(-1)}, "ranks has shape (27,)"),
         ({"ranks": _ranks(1).float()}, "type torch.float32"),
         ({"ranks": _ranks(-1)}, "ranks of query are -1"),
-        ({"ranks": _ranks(257)}, "to 257; they must be between 0 and 256"),
         ({"ranks": _ranks(257, projections=7)}, "to 257; they must be between 0 and 256"),
-        ({"ranks": _adapters(-1)}, "ranks of adapter are -1"),
         ({"ranks": _adapters(1025)}, "to 1025; they must be between 0 and 1024"),
-        ({"ranks": _adapters(4)}, "row has shape"),
         ({"ranks": _ranks(0)}, "no projection is changed"),
         ({"ranks": _ranks(2)}, "row has shape"),
     ],
@@ -196,11 +177,6 @@ def test_a_stored_lora_with_numbers_that_are_not_finite_is_refused(saved: Path, 
     row[11] = value
     with pytest.raises(HplmError, match="NaN or infinite"):
         DecoderLora.load(_edited(saved, row=row), SHAPE)
-
-
-def test_a_stored_lora_of_integers_is_refused(saved: Path) -> None:
-    with pytest.raises(HplmError, match=r"type torch\.int64"):
-        DecoderLora.load(_edited(saved, row=load_file(saved)["row"].long()), SHAPE)
 
 
 def test_a_file_that_is_cut_short_or_absent_is_refused(saved: Path, tmp_path: Path) -> None:

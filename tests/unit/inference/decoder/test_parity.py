@@ -9,7 +9,6 @@ from hypothesis import strategies as some
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.decoder import Decoder
 from inference.decoder.dense_attention import DenseAttention
 from inference.decoder.lora_layout import changed_maps, is_adapter
@@ -19,13 +18,11 @@ from tests.unit.tiny_decoder import FAMILIES, tiny_decoder, tiny_decoder_model
 
 LENGTHS = (5, 1, 9, 9, 40)
 LLAMA_3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-ODD = {"hidden_size": 54, "intermediate_size": 37, "num_attention_heads": 3, "num_key_value_heads": 1}
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((family, {}) for family in FAMILIES),
-    ("llama", {"num_key_value_heads": 4, "tie_word_embeddings": False}),
     ("llama", {"attention_bias": True, "mlp_bias": True}),
     ("llama", {"hidden_act": "gelu", "rms_norm_eps": 0.1}),
-    ("llama", {**ODD, "vocab_size": 263}),
+    ("llama", {"vocab_size": 263}),
     ("llama", {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 10_000.0}}),
     (
         "llama",
@@ -38,9 +35,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
             }
         },
     ),
-    ("qwen2", {**ODD, "tie_word_embeddings": False}),
-    ("qwen2", {"rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0}}),
-    ("qwen3", {**ODD, "attention_bias": True, "tie_word_embeddings": False}),
+    ("qwen3", {"attention_bias": True}),
     ("gpt2", {"n_inner": 37, "activation_function": "relu", "tie_word_embeddings": False}),
     ("gpt2", {"n_embd": 54, "n_head": 3, "activation_function": "gelu_pytorch_tanh"}),
     ("opt", {"enable_bias": False}),
@@ -182,9 +177,3 @@ def test_deltas_change_every_projection(family: str) -> None:
         expected = torch.cat(logits_of(other, sequences))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4 * float(expected.std()))
     assert deltas.seen == set(changed_maps(decoder.architecture))
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_an_architecture_survives_its_json(family: str) -> None:
-    architecture = tiny_decoder(family).architecture
-    assert DecoderArchitecture.from_json(architecture.to_json()) == architecture

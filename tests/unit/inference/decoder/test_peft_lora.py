@@ -11,7 +11,6 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.decoder import Decoder
 from inference.decoder.dense_attention import DenseAttention
 from inference.decoder.lora import DecoderLora
@@ -120,18 +119,6 @@ def test_an_imported_lora_computes_what_the_merged_model_computes(
     assert not torch.allclose(logits, merged_logits(family, folder, dict.fromkeys(modules, 0.0)), atol=0.1)
 
 
-def drawn(architecture: DecoderArchitecture, ranks: Mapping[tuple[int, str], int]) -> DecoderLora:
-    generator = torch.Generator().manual_seed(5)
-    factors = {}
-    for (layer, projection), rank in ranks.items():
-        inputs, outputs = architecture.projection_shape(projection)
-        factors[layer, projection] = (
-            torch.randn(inputs, rank, generator=generator) / 8,
-            torch.randn(rank, outputs, generator=generator) / 8,
-        )
-    return DecoderLora.of(factors, architecture)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_exported_lora_computes_the_same_in_the_merged_model_and_when_read_back(
     family: str, tmp_path: Path
@@ -139,7 +126,7 @@ def test_an_exported_lora_computes_the_same_in_the_merged_model_and_when_read_ba
     decoder = tiny_decoder(family)
     architecture = decoder.architecture
     ranks = {(layer, name): 3 for layer in (1, 2) for name in architecture.projections}
-    lora = drawn(architecture, {**ranks, (2, "value"): 5, (0, "key"): 1})
+    lora = random_lora(architecture, {**ranks, (2, "value"): 5, (0, "key"): 1}, seed=5)
     write_peft_lora(lora, architecture, "tiny", tmp_path / "out")
     config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
     # As PEFT computes with the written config: alpha equals the rank everywhere.
@@ -188,16 +175,13 @@ def test_a_folder_of_a_model_without_a_head_is_read_too(tmp_path: Path) -> None:
     [
         ({"use_dora": True}, "DoRA"),
         ({"peft_type": "IA3"}, "peft_type is 'IA3'. Only LORA"),
-        ({"peft_type": ["LORA"]}, "Only LORA adapters can be imported"),
         ({"task_type": "SEQ_CLS"}, "CAUSAL_LM"),
         ({"layer_replication": [[0, 2]]}, "layer_replication"),
-        ({"trainable_token_indices": [1]}, "trainable_token_indices"),
         ({"init_lora_weights": "pissa"}, "pissa"),
         ({"lora_bias": True}, "lora_bias"),
         ({"r": 3}, "lora_A and lora_B have shapes"),
         ({"r": 10**9}, "the rank is"),
         ({"r": True}, "the rank is"),
-        ({"lora_alpha": "8"}, "lora_alpha is 8"),
         ({"lora_alpha": 10**400}, "lora_alpha is 1000"),
         ({"rank_pattern": {"(a+)+": 4}}, "not supported"),
         ({"rank_pattern": ["q_proj"]}, "rank_pattern must be an object"),
@@ -220,7 +204,6 @@ def refused(folder: Path, reason: str) -> None:
 
 GOOD = pair("llama", QUERY.format(0), 4)
 A, B = sorted(GOOD)
-WITHOUT_HEAD = {name.replace("model.model.", "model."): value.clone() for name, value in GOOD.items()}
 
 
 @pytest.mark.parametrize(
@@ -228,23 +211,13 @@ WITHOUT_HEAD = {name.replace("model.model.", "model."): value.clone() for name, 
     [
         ({}, "no projection is changed"),
         ({A: GOOD[A]}, "q_proj.lora_B.weight is missing"),
-        ({**GOOD, f"{PREFIX}lm_head.lora_A.weight": torch.ones(4, 4)}, "lm_head.lora_B.weight is missing"),
         ({name.replace("layers.0", "layers.9"): value for name, value in GOOD.items()}, "3 layers"),
         (
             {name.replace("layers.0", "layers.00"): value for name, value in GOOD.items()},
             "is not a projection",
         ),
-        (
-            {name.replace("self_attn.q_proj", "mlp"): value for name, value in GOOD.items()},
-            "is not a projection",
-        ),
         ({**GOOD, f"{PREFIX}lm_head.weight": torch.ones(4, 4)}, "Only LoRA on linear layers"),
         ({**GOOD, A.replace("lora_A", "lora_magnitude_vector"): torch.ones(4)}, "Only LoRA on linear layers"),
-        (
-            {**GOOD, f"{PREFIX}model.embed_tokens.lora_embedding_A": torch.ones(4, 4)},
-            "Only LoRA on linear layers",
-        ),
-        ({**GOOD, A: GOOD[A].t()}, "lora_A and lora_B have shapes"),
         ({**GOOD, B: GOOD[B][:-1]}, "lora_A and lora_B have shapes"),
         ({**GOOD, B: torch.ones(4)}, "lora_A and lora_B have shapes"),
         ({**GOOD, A: torch.full_like(GOOD[A], math.nan)}, "NaN"),

@@ -21,7 +21,7 @@ WIDTHS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=[1, 2, 3])
+@pytest.fixture(params=[1, 3])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     """Threads that share the rows of a product."""
     before = torch.get_num_threads()
@@ -45,7 +45,7 @@ def test_a_sequence_has_the_same_logits_in_any_company(family: str, dtype: torch
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("inputs", [48, 64, 112, 576])
+@pytest.mark.parametrize("inputs", [48, 576])
 def test_a_row_of_a_product_has_the_same_bits_at_any_place_of_any_number_of_rows(
     inputs: int, dtype: torch.dtype, threads: int
 ) -> None:

@@ -10,63 +10,17 @@ import pytest
 import torch
 
 from inference.cascade.dispatcher import Level
-from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.executor import Executor
-from inference.engine.packed import PackedHplm
-from inference.engine.pet_pool import PetPool
-from inference.engine.rows import Answered, ModelIdentity, Row
-from inference.hplm.hplm import Hplm
-from inference.hplm.plot import PlotTable
-from inference.hplm.plot_lookup import LowerLayers
-from inference.hplm.root import Root
-from inference.hplm.row_cache import RowCache
+from inference.engine.rows import Answered, Row
 from tests.pretended_cuda import PretendedCuda, pretended_cuda
 from tests.unit.inference.engine.test_pruning import pruned_numbers
 from tests.unit.inference.engine.test_pruning import row as going_on
-from tests.unit.inference.engine.worlds import EngineWorld
+from tests.unit.inference.engine.worlds import EngineWorld, answered
 
 MOST_COPIES, MOST_WAITS = 6, 2
 MOST_LAUNCHES = 420
 """Of ten rows of ten models, three upper layers. Whoever saves some lowers it."""
 CUDA = torch.device("cuda:0")
-
-
-def hot_rows(table: PlotTable) -> RowCache:
-    """All rows of a table on the GPU."""
-    rows = RowCache(table, len(table), CUDA)
-    rows.fill()
-    return rows
-
-
-class Halves:
-    """The lower halves of a world on the GPU, with or without hot rows."""
-
-    def __init__(self, world: EngineWorld, dtype: torch.dtype, *, hot: bool) -> None:
-        root = world.tiny.folder("root", world.tiny.root_digest)
-        full = Root.load(root).checkpoint_lower().to(device=CUDA, dtype=dtype)
-        self._lower = {
-            name: LowerLayers(
-                chain,
-                full,
-                chain.composition.with_context_dtype(dtype).to(CUDA),
-                CUDA,
-                [hot_rows(table) for table in chain.tables] if hot else (),
-            )
-            for name, chain in world.chains.items()
-        }
-
-    def for_chain(self, chain: str, *, full: bool) -> LowerLayers:
-        return self._lower[chain]
-
-
-def executor_on_gpu(world: EngineWorld, dtype: torch.dtype, *, hot: bool = False) -> Executor:
-    root = Root.load(world.tiny.folder("root", world.tiny.root_digest), CUDA, dtype)
-
-    def load(model: ModelIdentity) -> PackedHplm:
-        return PackedHplm.of(Hplm.load(world.tiny.folder("hplm", model.digest)), dtype, model.digest)
-
-    pool = PetPool(load, 1 << 30, DevicePets(copy_pinned(CUDA), 1 << 30))
-    return Executor(root, Halves(world, dtype, hot=hot), pool)
 
 
 def rows_of(world: EngineWorld, models: int, change: Callable[[int, Row], Row]) -> list[Row]:
@@ -77,9 +31,7 @@ def second_batch(executor: Executor, rows: Sequence[Row], cuda: PretendedCuda) -
     """The answers of a batch whose models the GPU knows, the only one that it has noted."""
     executor.step(rows)
     cuda.clear()
-    outcomes = executor.step(rows)
-    assert all(isinstance(outcome, Answered) for outcome in outcomes), outcomes
-    return [outcome for outcome in outcomes if isinstance(outcome, Answered)]
+    return answered(executor, *rows)
 
 
 def plain(_: int, row: Row) -> Row:
@@ -118,23 +70,13 @@ def test_a_batch_copies_and_waits_a_few_times_whatever_is_asked_for(
     rows = rows_of(world, 10, change)
     expected = world.executor().step(rows)
     with pretended_cuda(capability=capability) as cuda:
-        answers = second_batch(executor_on_gpu(world, dtype, hot=hot), rows, cuda)
+        answers = second_batch(world.executor(dtype, device=CUDA, hot=hot), rows, cuda)
     assert len(cuda.copies) <= MOST_COPIES, cuda.copies
     assert len(cuda.waits) <= MOST_WAITS, cuda.waits
     assert len(cuda.launches) <= MOST_LAUNCHES, len(cuda.launches)
     for own, theirs in zip(answers, expected, strict=True):
         assert isinstance(theirs, Answered)
         np.testing.assert_allclose(own.logits, theirs.logits, atol=0.2)
-
-
-def test_copies_do_not_grow_with_models(world: EngineWorld) -> None:
-    noted = []
-    with pretended_cuda() as cuda:
-        executor = executor_on_gpu(world, torch.bfloat16)
-        for models in (4, 10):
-            second_batch(executor, rows_of(world, models, both_levels), cuda)
-            noted.append((len(cuda.copies), len(cuda.waits)))
-    assert noted[0] == noted[1]
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)])
@@ -144,7 +86,7 @@ def test_copies_do_not_grow_with_chains(world: EngineWorld, capability: tuple[in
     assert len({row.chain for row in rows}) > 1
     noted = []
     with pretended_cuda(capability=capability) as cuda:
-        executor = executor_on_gpu(world, torch.float16)
+        executor = world.executor(torch.float16, device=CUDA)
         for batch in (of_one_chain, rows):
             second_batch(executor, batch, cuda)
             noted.append((len(cuda.copies), len(cuda.waits)))
@@ -156,7 +98,7 @@ def test_copies_do_not_grow_with_layers(world: EngineWorld, tmp_path: Path) -> N
     noted = []
     for each in (world, deeper):
         with pretended_cuda() as cuda:
-            second_batch(executor_on_gpu(each, torch.bfloat16), rows_of(each, 4, both_levels), cuda)
+            second_batch(each.executor(torch.bfloat16, device=CUDA), rows_of(each, 4, both_levels), cuda)
             noted.append((len(cuda.copies), len(cuda.waits)))
     assert noted[0] == noted[1]
 
@@ -165,7 +107,7 @@ def test_what_decides_on_pruning_comes_back_in_one_copy(world: EngineWorld) -> N
     rows = [going_on(world, number) for number in pruned_numbers(world)]
     assert len(rows) > 1
     with pretended_cuda() as cuda:
-        answers = second_batch(executor_on_gpu(world, torch.bfloat16), rows, cuda)
+        answers = second_batch(world.executor(torch.bfloat16, device=CUDA), rows, cuda)
     assert all(answer.escalates and answer.kept is not None for answer in answers)
     assert len(cuda.copies) <= MOST_COPIES, cuda.copies
     assert len(cuda.waits) <= MOST_WAITS, cuda.waits

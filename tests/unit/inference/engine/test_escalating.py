@@ -8,9 +8,9 @@ import pytest
 from inference.cascade.confidence import confidence
 from inference.cascade.dispatcher import Dispatcher, Level
 from inference.engine.executor import Executor
-from inference.engine.rows import Answered, Row
+from inference.engine.rows import Row
 from inference.text.tasks import OUTPUT_KINDS
-from tests.unit.inference.engine.worlds import EngineWorld
+from tests.unit.inference.engine.worlds import EngineWorld, answered
 
 TEXT = "the river zebra quixotic stone"
 LOW, HIGH = bytes(8), b"\xff" * 8
@@ -31,14 +31,8 @@ def row(
     return replace(plain, dispatcher=dispatcher, text_hash=text_hash)
 
 
-def only(executor: Executor, *rows: Row) -> list[Answered]:
-    outcomes = executor.step(rows)
-    assert all(isinstance(outcome, Answered) for outcome in outcomes)
-    return [outcome for outcome in outcomes if isinstance(outcome, Answered)]
-
-
 def test_every_task_goes_on_below_the_cutoff(executor: Executor, shared_world: EngineWorld) -> None:
-    unsure = only(executor, *(row(shared_world, n, cutoff=1 - 1e-9, text_hash=HIGH) for n in range(10)))
+    unsure = answered(executor, *(row(shared_world, n, cutoff=1 - 1e-9, text_hash=HIGH) for n in range(10)))
     assert all(answer.escalates for answer in unsure)
 
 
@@ -47,16 +41,10 @@ def test_who_is_surer_than_the_cutoff_goes_on_by_the_draw(
 ) -> None:
     of_labels = [n for n in range(10) if shared_world.hplm(shared_world.row(n, TEXT)).task != "regression"]
     for text_hash, expected in ((LOW, True), (HIGH, False)):
-        found = only(executor, *(row(shared_world, n, cutoff=-1.0, text_hash=text_hash) for n in of_labels))
+        found = answered(
+            executor, *(row(shared_world, n, cutoff=-1.0, text_hash=text_hash) for n in of_labels)
+        )
         assert {answer.escalates for answer in found} == {expected}
-
-
-def test_a_number_goes_on_where_nothing_predicts_its_change(
-    executor: Executor, shared_world: EngineWorld
-) -> None:
-    numbers = [n for n in range(10) if shared_world.hplm(shared_world.row(n, TEXT)).task == "regression"]
-    assert numbers
-    assert all(a.escalates for a in only(executor, *(row(shared_world, n, cutoff=0.5) for n in numbers)))
 
 
 def test_coverage_counts_where_it_was_learnt_to(executor: Executor, shared_world: EngineWorld) -> None:
@@ -64,7 +52,7 @@ def test_coverage_counts_where_it_was_learnt_to(executor: Executor, shared_world
     assert plain.dispatcher is not None
     for weight, expected in ((100.0, True), (-100.0, False)):
         learnt = replace(plain.dispatcher, coefficients=(0.0, 0.0, 0.0, weight))
-        [answer] = only(executor, replace(plain, dispatcher=learnt))
+        [answer] = answered(executor, replace(plain, dispatcher=learnt))
         assert answer.coverage.unigram > 0
         assert answer.escalates is expected
 
@@ -75,7 +63,7 @@ def test_without_a_dispatcher_and_at_the_level_full_nothing_goes_on(
     asked = row(shared_world, 0, cutoff=1 - 1e-9)
     config = shared_world.tiny.root.config
     rows = [replace(asked, dispatcher=None), replace(asked, level=Level.FULL), asked.escalated(config)]
-    assert not any(answer.escalates for answer in only(executor, *rows))
+    assert not any(answer.escalates for answer in answered(executor, *rows))
 
 
 def test_a_row_that_went_on_is_the_same_text_in_full_and_counts_as_its_layers(
@@ -85,8 +73,8 @@ def test_a_row_that_went_on_is_the_same_text_in_full_and_counts_as_its_layers(
     further = asked.escalated(config)
     assert (further.level, further.dispatcher, further.key) == (Level.FULL, None, asked.key)
     assert further.work == -(-len(asked) * config.layers // config.upper) > asked.work == len(asked)
-    [answer] = only(executor, further)
-    [expected] = only(executor, shared_world.row(1, TEXT, Level.FULL))
+    [answer] = answered(executor, further)
+    [expected] = answered(executor, shared_world.row(1, TEXT, Level.FULL))
     assert answer.logits.tobytes() == expected.logits.tobytes()
 
 
@@ -95,11 +83,11 @@ def test_company_does_not_change_who_goes_on(executor: Executor, shared_world: E
     texts = ["the river stone", "zebra quixotic light of the city"]
     plain = [shared_world.row(0, text) for text in texts]
     kind = OUTPUT_KINDS[shared_world.hplm(plain[0]).task]
-    sure = [confidence(kind, answer.logits) or -inf for answer in only(executor, *plain)]
+    sure = [confidence(kind, answer.logits) or -inf for answer in answered(executor, *plain)]
     dispatcher = Dispatcher(kind, cutoff=sum(sure) / 2, slope=0.0)
     rows = [replace(each, dispatcher=dispatcher, text_hash=HIGH) for each in plain]
-    alone = [only(executor, each)[0].escalates for each in rows]
+    alone = [answered(executor, each)[0].escalates for each in rows]
     assert sorted(alone) == [False, True]
     company = [shared_world.row(n, "a good winter", Level(1 + n % 2)) for n in range(10)]
-    together = only(executor, *company, *rows)[-2:]
+    together = answered(executor, *company, *rows)[-2:]
     assert [answer.escalates for answer in together] == alone

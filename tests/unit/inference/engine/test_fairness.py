@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -63,31 +63,6 @@ class Engine:
 WORTH_MS = (AHEAD + LONGEST) * FIRST_MS_PER_TOKEN
 
 
-@given(arrivals)
-def test_tenant_with_rows_is_served_within_a_bounded_number_of_batches(
-    pattern: list[list[tuple[str, int, int]]],
-) -> None:
-    engine = Engine()
-    engine.arrive("flood", 10, 1000)
-    unserved: dict[str, int] = defaultdict(int)
-    for arriving in pattern:
-        for tenant, tokens, rows in arriving:
-            engine.arrive(tenant, tokens, rows)
-        served = engine.step()
-        for tenant in [*engine.lines]:
-            unserved[tenant] = 0 if tenant in served else unserved[tenant] + 1
-            # Each batch brings four others or more a row nearer to being ahead of it.
-            assert unserved[tenant] <= 5 * AHEAD / 2
-
-
-def test_tenant_whose_rows_take_longer_than_expected_gets_fewer_rows() -> None:
-    engine = Engine(slower={"slow": 4.0})
-    for tenant in ("slow", "quick"):
-        engine.arrive(tenant, 10, 1000)
-    rows = [tenant for _ in range(100) for tenant in engine.step()]
-    assert rows.count("quick") == pytest.approx(4 * rows.count("slow"), rel=0.1)
-
-
 def test_a_newcomer_enters_at_the_counter_of_who_only_waits() -> None:
     """Not where the last row of a tenant of small weight began: that row ended long ago."""
     shares = FairShares(lambda tenant: 0.01 if tenant == "low" else 1.0)
@@ -128,25 +103,6 @@ def test_time_used_while_alone_is_not_charged_later() -> None:
     for _ in range(10):
         engine.step()
     assert engine.took_ms["early"] >= engine.took_ms["new"] - WORTH_MS
-
-
-def test_newcomer_beside_a_flood_is_in_the_next_batch() -> None:
-    engine = Engine()
-    engine.arrive("a flood", 10, 1000)
-    for _ in range(20):
-        engine.step()
-    engine.arrive("quiet", 11)
-    assert "quiet" in engine.step()
-
-
-def test_newcomer_is_due_before_a_tenant_with_a_row_in_service() -> None:
-    shares = FairShares()
-    shares.enter("flood", 1000)
-    shares.charge("flood", 10)
-    shares.enter("quiet", 1)
-    lines = {"flood": [10] * 999, "quiet": [10]}
-    assert list(shares.due(lines, tokens=lambda tokens: tokens, ahead_tokens=10)) == [10]
-    assert shares.counter("quiet") < shares.counter("flood")
 
 
 def test_single_rows_of_many_tenants_share_a_batch() -> None:
@@ -266,26 +222,6 @@ def test_virtual_times_of_waiting_tenants_differ_by_a_batch_at_most(
         engine.step()
         counters = [engine.shares.counter(tenant) for tenant in engine.lines]
         assert not counters or max(counters) - min(counters) <= worth_ms(*of.values()) + 1e-9
-
-
-@given(st.floats(0.1, 1.0), st.floats(1.0, 10.0), st.integers(2, LONGEST))
-def test_tenant_of_small_weight_is_served_in_bounded_time(light: float, heavy: float, tokens: int) -> None:
-    """Between two of its rows the heavy one gets what their weights say, and no more."""
-    engine = Engine(weighted(light=light, heavy=heavy))
-    engine.arrive("heavy", 10, 6000)
-    for _ in range(5):
-        engine.step()
-    engine.arrive("light", tokens, 3)
-    heavy_ms = []
-    for _ in range(1500):
-        if "light" in engine.step():
-            heavy_ms.append(engine.took_ms["heavy"])
-        if "light" not in engine.lines:
-            break
-    assert "light" not in engine.lines
-    between = tokens * FIRST_MS_PER_TOKEN * heavy / light
-    for before, after in pairwise(heavy_ms):
-        assert after - before <= between + heavy * worth_ms(light)
 
 
 def test_idle_tenant_earns_no_credit() -> None:

@@ -1,4 +1,5 @@
-"""The states at the cut: those of each level equal their definition, alone or in company."""
+"""The states at the cut: those of each level equal their definition, alone or in company, and each token has
+the level that it was found at."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,12 +16,14 @@ from torch import Tensor
 from inference.cascade.dispatcher import Coverage, Level
 from inference.errors import HplmError
 from inference.hplm import fragments
+from inference.hplm.fragments import pack
 from inference.hplm.lower_states import LowerLayersOutput, compute_lower_states
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.plot_lookup import LowerLayers, lookup
+from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.row_cache import RowCache
-from tests.unit.inference.engine.alone import states_alone
-from tests.unit.inference.engine.worlds import EngineWorld
+from inference.text.token_levels import tokens_of
+from inference.text.tokenization import Encoding, TextTokenizer
+from tests.unit.inference.engine.worlds import EngineWorld, states_alone
 from tests.unit.tiny import WORDS, tiny_lower, tiny_plot, tiny_root, tiny_texts
 
 Ids = NDArray[np.int64]
@@ -58,25 +61,6 @@ def test_any_mix_of_chains_and_levels_gives_each_text_what_it_gets_alone(
     for at, (_, level, _, _) in enumerate(mix):
         alone = states_alone(own[at], ids[at], types[at], level)
         torch.testing.assert_close(states_of(filled, at), alone, atol=1e-4, rtol=1e-4)
-
-
-def test_the_levels_differ(shared_world: EngineWorld, halves: list[LowerLayers]) -> None:
-    """Or else the test above would prove little."""
-    ids = ids_of(shared_world, "zebra river quixotic stone")
-    looked_up, full = (compute_lower_states([ids], halves[:1], [level]).states for level in Level)
-    assert (looked_up - full).abs().max() > 0.1
-
-
-def test_rows_are_gathered_only_of_texts_that_are_looked_up(
-    shared_world: EngineWorld, halves: list[LowerLayers]
-) -> None:
-    ids = ids_of(shared_world, "the river zebra quixotic stone")
-    [both] = lookup([ids, ids[:3]], halves[1:] * 2, [Level.FULL, Level.TABLE]).parts
-    assert (both.full, both.looked_up) == ([0], [1])
-    assert both.rows is not None
-    assert len(both.rows) == 3
-    [full] = lookup([ids], halves[1:], [Level.FULL]).parts
-    assert full.rows is None
 
 
 def test_a_text_cannot_be_computed_without_the_layers_for_it(
@@ -158,3 +142,72 @@ def test_autocast_to_bfloat16_changes_no_more_than_rounding(
         cast = compute_lower_states(ids, [half] * 3, [level] * 3)
     assert cast.coverage == plain.coverage
     torch.testing.assert_close(cast.states, plain.states, atol=0.1, rtol=0.1)
+
+
+def held(chain: PlotChain, *fragment: int) -> bool:
+    """Whether a table of the chain holds exactly this fragment."""
+    key = int(pack(np.array(fragment)))
+    return any(key in table.keys for table in chain.tables)
+
+
+def looked_up(chain: PlotChain, ids: Ids) -> list[str]:
+    """What the tables give for the fragment around each token, one token at a time."""
+    nothing = chain.missing_id
+    padded = [nothing, *ids.tolist(), nothing]
+    told = []
+    for left, centre, right in zip(padded, padded[1:], padded[2:], strict=False):
+        parts = [(left, centre, nothing), (nothing, centre, right)]
+        shorter = [part for part in parts if part != (nothing, centre, nothing)]
+        if held(chain, left, centre, right):
+            told.append("trigram")
+        else:
+            told.append("bigram" if any(held(chain, *part) for part in shorter) else "unigram")
+    return told
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    mix=st.lists(
+        st.tuples(st.integers(0, 1), st.sampled_from(Level), known, st.booleans()), min_size=1, max_size=6
+    )
+)
+def test_each_token_is_told_what_the_reference_finds_for_it_whatever_else_is_in_the_batch(
+    shared_world: EngineWorld, halves: list[LowerLayers], mix: list[tuple[int, Level, str, bool]]
+) -> None:
+    encoded = [shared_world.tiny.root.tokenizer.encode(text) for *_, text, _ in mix]
+    own, asked, explain = (
+        [halves[at] for at, *_ in mix],
+        [level for _, level, *_ in mix],
+        [e for *_, e in mix],
+    )
+    filled = compute_lower_states([one.ids for one in encoded], own, asked, explain=explain)
+    for at, (half, encoding) in enumerate(zip(own, encoded, strict=True)):
+        levels, covered = filled.token_levels[at], filled.coverage[at]
+        if not explain[at]:
+            assert levels is None
+            continue
+        assert levels is not None
+        expected = looked_up(half.chain, encoding.ids)
+        if asked[at] is Level.FULL:
+            expected = ["computed"] * len(expected)
+        told = tokens_of("classification", [encoding], [levels])
+        assert [token["level"] for token in told] == expected[1:-1]
+        if asked[at] is Level.TABLE:
+            assert Coverage(*np.bincount(levels, minlength=3).tolist()) == covered
+
+
+def test_what_two_windows_share_is_told_once_and_every_character_is_covered(
+    shared_world: EngineWorld,
+) -> None:
+    whole: TextTokenizer = shared_world.tiny.root.tokenizer
+    question, context = "the river", " ".join(WORDS * 12)
+    windows: list[Encoding] = whole.windows(question, context)
+    assert len(windows) > 1
+    levels = [np.full(len(one), number % 4, dtype=np.uint8) for number, one in enumerate(windows)]
+    told = tokens_of("question_answering", windows, levels)
+    asked = [token for token in told if token["of"] == "question"]
+    read = [token for token in told if token["of"] == "context"]
+    assert "".join(question[one["start"] : one["end"]] for one in asked) == question.replace(" ", "")
+    assert "".join(context[one["start"] : one["end"]] for one in read) == context.replace(" ", "")
+    assert {one["level"] for one in asked} == {"trigram"}
+    assert read[-1]["level"] != read[0]["level"]

@@ -1,9 +1,11 @@
 """Batches that compute side by side: each on its share of the processor, and none in another's way."""
 
+import os
+import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,16 +14,16 @@ import torch
 from inference.engine.compute_threads import (
     MAX_PARALLEL_BATCHES,
     ComputeThreads,
-    thread_pool,
+    lower_priority,
     with_parallel_batches,
 )
 from inference.engine.executor import Executor
 from inference.engine.in_flight import BatchCallbacks, GivenUpError, InFlightBatch
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
-from inference.engine.rows import Answered, Failed
+from inference.engine.rows import Answered
 from tests.processes import wait_until
-from tests.unit.inference.engine.worlds import EngineWorld, damaged
+from tests.unit.inference.engine.worlds import EngineWorld
 
 WAIT_S = 30.0
 
@@ -81,14 +83,6 @@ def test_two_batches_compute_at_the_same_time_and_a_third_waits_for_them(
     assert set(tracks.values()) == {"compute", "compute 2"}
 
 
-def test_a_pool_sets_the_threads_of_its_own_alone(threads: int) -> None:
-    with thread_pool("test", 1, 2) as pool:
-        assert [pool.submit(torch.get_num_threads).result() for _ in range(4)] == [1] * 4
-    assert torch.get_num_threads() == threads
-    with ThreadPoolExecutor(1) as another:
-        assert another.submit(torch.get_num_threads).result() == threads
-
-
 def test_each_has_its_share_of_the_threads_and_nobody_else_has_less(
     shared_world: EngineWorld, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,23 +109,6 @@ def test_one_that_is_alone_has_all_threads_and_its_successor_its_share_again(
         assert answered(executor, executor.begin([shared_world.row(0, "the river")], alone=alone))
     assert seen == [threads, threads // 2] * 2
     pipeline.close()
-
-
-def test_what_a_row_took_is_told_as_if_it_had_had_the_whole_processor(
-    shared_world: EngineWorld, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alone, told, took = Pipeline(Pipelining()), list[float](), list[float]()
-    for one in (pipeline, alone):
-        executor = shared_world.executor(pipeline=one)
-        watched(executor, monkeypatch, lambda: time.sleep(0.5))
-        begun = time.perf_counter()
-        [outcome] = executor.step([shared_world.row(0, "the river")])
-        took.append(time.perf_counter() - begun)
-        assert isinstance(outcome, Answered)
-        told.append(outcome.seconds.compute)
-    assert 0.25 <= told[0] <= took[0] / 2  # however long a busy machine took
-    assert 0.5 <= told[1] <= took[1]
-    alone.close()
 
 
 def test_the_end_of_a_batch_is_announced_before_it_comes(
@@ -186,17 +163,6 @@ def test_whoever_gives_up_what_computes_waits_for_it_and_then_nothing_is_held(
     executor.pool.check_integrity()
 
 
-def test_what_fails_beside_others_fails_its_own_rows_alone(world: EngineWorld, pipeline: Pipeline) -> None:
-    world.replaced[world.tiny.hplms[4].digest] = damaged()
-    executor = world.executor(pipeline=pipeline)
-    flights = [
-        executor.begin([world.row(n, "the river") for n in numbers]) for numbers in ((0, 4), (2, 3), (5,))
-    ]
-    outcomes = [isinstance(outcome, Failed) for flight in flights for outcome in executor.finish(flight)]
-    assert outcomes == [False, True, False, False, False]
-    executor.pool.check_integrity()
-
-
 def test_a_processor_computes_a_batch_for_each_thread_and_a_device_one(threads: int) -> None:
     coarse = Pipelining(swapping=Swapping.COARSE)
     assert with_parallel_batches(coarse, torch.device("cpu")) == Pipelining(
@@ -222,3 +188,30 @@ def test_lanes_that_are_closed_end_what_they_have_begun() -> None:
     threading.Timer(0.1, go_on.set).start()
     stages.close()
     assert done.result(0)
+
+
+def niceness() -> int:
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
+def test_a_thread_and_its_helpers_stand_back_and_no_other_does() -> None:
+    before, tasks = niceness(), {*Path("/proc/self/task").iterdir()}
+
+    lowered = min(19, before + 1)
+
+    def compute() -> int:
+        lower_priority(1)
+        torch.set_num_threads(2)
+        torch.ones(2_000_000).cumsum(0).add(1.0).sum()
+        return niceness()
+
+    threads = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(compute).result() == lowered
+            started = {*Path("/proc/self/task").iterdir()} - tasks
+            assert {os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in started} == {lowered}
+    finally:
+        torch.set_num_threads(threads)
+    assert niceness() == before

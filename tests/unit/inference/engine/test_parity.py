@@ -1,12 +1,21 @@
 """Whatever is mixed in a batch, each row gets what its model would say alone."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from inference.cascade.dispatcher import Level
 from inference.engine.executor import Executor
-from tests.unit.inference.engine.numerics import DTYPES, LOGITS, TOLERANCES, rounding
+from inference.engine.rows import Answered, Row
+from inference.hplm.heads import Head
+from inference.text.tasks import CLASSIFICATION
+from tests.reference_hplm import reference_outputs
+from tests.unit.inference.engine.numerics import DTYPES, LOGITS, STATES, TOLERANCES, rounding
 from tests.unit.inference.engine.worlds import EngineWorld
 from tests.unit.tiny import LAYERS, WORDS
 
@@ -42,3 +51,26 @@ def test_the_reference_tells_hplms_chains_and_texts_apart(shared_world: EngineWo
     row = rows[1]
     other = shared_world.expected(shared_world.row(1, "the river light"))
     assert abs(other - shared_world.expected(row)).max() / abs(other).max() > 0.2
+
+
+def mean_alone(world: EngineWorld, row: Row) -> NDArray[np.float32]:
+    """What the reference gives to a head that hands on the mean alone."""
+    hplm, width = world.hplm(row), world.tiny.root.config.hidden
+    weight = torch.cat([torch.zeros(width, width), torch.eye(width)], dim=1)
+    head, labels = Head(weight, torch.zeros(width), "cls_mean"), tuple(map(str, range(width)))
+    handing_on = replace(hplm, task=CLASSIFICATION, labels=labels, head=head)
+    return reference_outputs(world.tiny.root, world.chains[row.chain], handing_on, row.ids, row.types)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(mix=st.lists(st.tuples(st.integers(0, 9), known, st.booleans()), min_size=1, max_size=8))
+def test_mean_of_final_states_equals_the_reference_whatever_else_is_in_the_batch(
+    executor: Executor, shared_world: EngineWorld, mix: list[tuple[int, str, bool]]
+) -> None:
+    rows = [replace(shared_world.row(number, text), embed=embed) for number, text, embed in mix]
+    tolerance = TOLERANCES[STATES].largest * rounding(executor.root.upper.dtype, LAYERS)
+    for outcome in executor.step(rows):
+        assert isinstance(outcome, Answered)
+        assert (outcome.mean is not None) is outcome.row.embed
+        if outcome.mean is not None:
+            assert np.abs(outcome.mean - mean_alone(shared_world, outcome.row)).max() < tolerance

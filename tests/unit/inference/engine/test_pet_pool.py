@@ -54,13 +54,6 @@ def test_what_is_leased_stays_and_what_had_no_place_goes_afterwards() -> None:
     pool.check_integrity()
 
 
-def test_without_room_every_use_is_a_load() -> None:
-    pool = Shelf().pool(room_for(0))
-    use(pool, 1)
-    use(pool, 1)
-    assert (pool.loads, len(pool), pool.used_bytes) == (2, 0, 0)
-
-
 def test_a_large_hplm_takes_the_room_of_several_small_ones() -> None:
     pool = Shelf().pool(room_for(1))
     small = [2 + len(KINDS) * number for number in range(size(FIRST) // size(2))]
@@ -157,52 +150,6 @@ def test_a_lease_that_was_not_released_is_noticed_when_idle() -> None:
         pool.check_integrity()
 
 
-def test_a_slot_under_the_wrong_name_is_noticed_when_idle() -> None:
-    pool = Shelf().pool(room_for(2))
-    use(pool, 1)
-    pool._slots[identity(2).digest] = pool._slots.pop(identity(1).digest)
-    with pytest.raises(IntegrityError, match="not its own"):
-        pool.check_integrity()
-    pool.clear()
-    pool.check_integrity()
-    use(pool, 1, 2)
-    assert pool.loads == 3
-
-
-def test_bytes_that_do_not_add_up_are_noticed_when_idle() -> None:
-    pool = Shelf().pool(room_for(2))
-    use(pool, 1)
-    pool.used_bytes += 1
-    with pytest.raises(IntegrityError, match="add up"):
-        pool.check_integrity()
-
-
-def test_a_check_looks_at_part_of_the_slots_and_the_next_one_at_the_rest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("inference.engine.pet_pool.CHECKED", 2)
-    pool = Shelf().pool(room_for(5))
-    use(pool, *range(5))
-    pool.used_bytes += 1
-    pool.check_integrity()
-    pool.check_integrity()
-    with pytest.raises(IntegrityError, match="add up"):
-        pool.check_integrity()
-    pool.used_bytes -= 1
-    for _ in range(6):
-        pool.check_integrity()
-
-
-def test_a_check_begins_anew_with_the_slots_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inference.engine.pet_pool.CHECKED", 2)
-    pool = Shelf().pool(room_for(5))
-    use(pool, *range(5))
-    pool.check_integrity()
-    pool.acquire(identity(0))
-    with pytest.raises(IntegrityError, match="not released"):
-        pool.check_integrity()
-
-
 def test_threads_that_want_the_same_hplms_at_once_each_get_the_right_ones() -> None:
     shelf = Shelf()
     pool = shelf.pool(room_for(3))
@@ -258,14 +205,6 @@ def test_a_pinned_model_stays_for_what_is_not_pinned() -> None:
     use(pool, SECOND, THIRD)
     assert pool.holds(identity(FIRST).digest)
     assert (len(pool), pool.used_bytes) == (1, room_for(1))
-
-
-def test_of_more_pinned_models_than_there_is_room_for_the_first_stay() -> None:
-    pool = Shelf().pool(room_for(2))
-    pool.pin({identity(number).digest for number in (FIRST, SECOND, THIRD)})
-    use(pool, FIRST, SECOND)
-    use(pool, THIRD)
-    assert [pool.holds(identity(number).digest) for number in (FIRST, SECOND, THIRD)] == [True, True, False]
 
 
 def test_a_model_in_memory_is_leased_while_another_one_is_loaded() -> None:

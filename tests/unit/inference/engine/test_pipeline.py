@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from collections.abc import Iterator
-from threading import Event
 from typing import Any
 
 import pytest
@@ -70,30 +69,6 @@ def test_a_layer_that_cannot_be_brought_fails_its_batch_and_is_tried_again(
     monkeypatch.setattr(SegmentPets, "load", once_without_room)
     outcomes = world.executor(pipeline=pipeline).step([world.row(n, "the river") for n in range(3)])
     assert max(world.differences(outcomes)) < 1e-4
-
-
-def test_the_next_batch_is_looked_up_while_this_one_computes(
-    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its retrieval ends although the batch before has not ended computing."""
-    pipeline = Pipeline(Pipelining())
-    executor = world.executor(pipeline=pipeline)
-    looked_up = Event()
-    compute = executor._compute
-
-    def wait_for_the_other(*arguments: Any) -> Any:
-        assert looked_up.wait(30)
-        return compute(*arguments)
-
-    monkeypatch.setattr(executor, "_compute", wait_for_the_other)
-    first = executor.begin([world.row(0, "the river")])
-    second = executor.begin([world.row(1, "the stone")])
-    future = second.lookup._job
-    assert future is not None
-    future.add_done_callback(lambda _: looked_up.set())
-    assert isinstance(executor.finish(first)[0], Answered)
-    assert isinstance(executor.finish(second)[0], Answered)
-    pipeline.close()
 
 
 def test_the_trace_shows_every_stage_of_every_batch_in_its_lane(

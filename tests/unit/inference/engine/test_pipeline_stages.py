@@ -1,7 +1,6 @@
 """What each stage of the pipeline does ahead, what is waited for, and what is let go of."""
 
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,14 +14,13 @@ from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import Lease
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining, Swapping
-from inference.engine.rows import Answered, Failed, ModelIdentity
+from inference.engine.rows import Failed, ModelIdentity
 from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import PackedPet
 from tests.processes import wait_until
 from tests.unit.inference.engine.worlds import EngineWorld, damaged
 
 MODES = [Pipelining(retrieval, swapping) for retrieval in (False, True) for swapping in Swapping]
-SLOW_S = 0.05
 
 
 @pytest.fixture(params=MODES, ids=str)
@@ -53,17 +51,6 @@ def test_a_stage_that_is_forgotten_holds_nothing_of_its_batch(pipeline: Pipeline
     wait_until(lambda: held() is None)  # a thread may just be done with it
 
 
-def test_layers_come_with_their_hplms_or_one_after_the_other_when_fine(
-    shared_world: EngineWorld, pipeline: Pipeline
-) -> None:
-    shared_world.executor(pipeline=pipeline).step([shared_world.row(n, "the river") for n in range(5)])
-    acquire, *layers = [span for span in pipeline.trace.spans() if span.stage == "adapters"]
-    assert acquire.name == "acquire"
-    assert [span.name for span in layers] == ["layer 0 of", "layer 1 of"]
-    fine = pipeline.pipelining.swapping is Swapping.FINE
-    assert [span.start >= acquire.end for span in layers] == [fine, fine]
-
-
 def test_a_layer_that_is_not_there_yet_is_waited_for(shared_world: EngineWorld) -> None:
     pets = SegmentPets.of([PackedPet.of(shared_world.tiny.hplms[0].model.pet, torch.float32)], [4])
     pipeline, busy = Pipeline(Pipelining()), threading.Event()
@@ -81,24 +68,6 @@ def test_a_layer_that_is_not_there_yet_is_waited_for(shared_world: EngineWorld) 
         busy.set()
         assert len(asked.result(10).segments) == 1
     pipeline.close()
-
-
-def test_what_bringing_the_layers_takes_is_told_once(
-    shared_world: EngineWorld, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load, loaded = SegmentPets.load, set()
-
-    def slowly(self: SegmentPets, index: int) -> Any:
-        if index not in loaded:
-            time.sleep(SLOW_S)
-        loaded.add(index)
-        return load(self, index)
-
-    monkeypatch.setattr(SegmentPets, "load", slowly)
-    begun = time.perf_counter()
-    [outcome] = shared_world.executor(pipeline=pipeline).step([shared_world.row(0, "the river")])
-    assert isinstance(outcome, Answered)
-    assert 2 * SLOW_S <= outcome.seconds.adapter_load <= time.perf_counter() - begun
 
 
 def test_a_batch_that_is_given_up_holds_nothing(world: EngineWorld, pipeline: Pipeline) -> None:
@@ -139,20 +108,6 @@ def test_giving_a_batch_up_begins_nothing_and_waits_for_nothing(
     pipeline.retrieve(0, lambda: None).result()
     assert not any(span.batch for span in pipeline.trace.spans() if span.stage == "retrieval")
     executor.pool.check_integrity()
-
-
-def test_layers_go_before_the_next_batch_is_looked_for(shared_world: EngineWorld) -> None:
-    pipeline, begun = Pipeline(Pipelining()), threading.Event()
-    executor = shared_world.executor(pipeline=pipeline)
-    pipeline.acquire(0, lambda: begun.wait(10))
-    flights = [executor.begin([shared_world.row(number, "the river")]) for number in range(3)]
-    begun.set()
-    for flight in flights:
-        assert isinstance(executor.finish(flight)[0], Answered)
-    spans = [(span.batch, span.name) for span in pipeline.trace.spans() if span.stage == "adapters"]
-    names = ["acquire", "layer 0 of", "layer 1 of"]
-    assert spans == [(0, "acquire"), *((batch, name) for batch in (1, 2, 3) for name in names)]
-    pipeline.close()
 
 
 def test_a_batch_whose_pets_find_no_room_holds_nothing(

@@ -12,8 +12,7 @@ from inference.engine.rows import Answered, Row
 from inference.hplm.plot_lookup import LowerLayers
 from inference.text.tasks import OUTPUT_KINDS
 from tests.reference_hplm import outputs_from_states
-from tests.unit.inference.engine.alone import states_alone
-from tests.unit.inference.engine.worlds import EngineWorld, scale_of
+from tests.unit.inference.engine.worlds import EngineWorld, answered, scale_of, states_alone
 
 TEXT = "the river zebra quixotic stone of a doctor in the winter city"
 
@@ -37,27 +36,9 @@ def row(world: EngineWorld, number: int, text: str = TEXT, *, pruning: float = 0
     return replace(plain, dispatcher=dispatcher, words=encoding.words)
 
 
-def answers(executor: Executor, *rows: Row) -> list[Answered]:
-    outcomes = executor.step(rows)
-    assert all(isinstance(outcome, Answered) for outcome in outcomes)
-    return [outcome for outcome in outcomes if isinstance(outcome, Answered)]
-
-
 def further(world: EngineWorld, answer: Answered) -> Row:
     """What the row is computed as next."""
     return answer.row.escalated(world.tiny.root.config, answer.kept)
-
-
-def test_special_tokens_and_whole_words_are_kept(executor: Executor, shared_world: EngineWorld) -> None:
-    for number in pruned_numbers(shared_world):
-        [answer] = answers(executor, row(shared_world, number))
-        words = answer.row.words
-        assert answer.escalates
-        assert answer.kept is not None
-        assert words is not None
-        assert answer.kept[words < 0].all()
-        assert 0 < answer.kept[words >= 0].sum() < (words >= 0).sum()
-        assert all(len(set(answer.kept[words == word].tolist())) == 1 for word in set(words.tolist()))
 
 
 def test_the_upper_layers_compute_the_kept_tokens_of_the_whole_text(
@@ -66,11 +47,13 @@ def test_the_upper_layers_compute_the_kept_tokens_of_the_whole_text(
     """Their states at the cut are those in the whole text. Rows beside them are computed whole."""
     full = shared_world.tiny.root.checkpoint_lower()
     numbers = pruned_numbers(shared_world)
-    rows = [further(shared_world, one) for one in answers(executor, *(row(shared_world, n) for n in numbers))]
+    rows = [
+        further(shared_world, one) for one in answered(executor, *(row(shared_world, n) for n in numbers))
+    ]
     company = [shared_world.row(n, TEXT, Level(1 + n % 2)) for n in numbers]
-    together = answers(executor, *rows, *company)
+    together = answered(executor, *rows, *company)
     for answer in together[len(rows) :]:
-        [alone] = answers(executor, answer.row)
+        [alone] = answered(executor, answer.row)
         scale = scale_of(shared_world.hplm(answer.row).head)
         assert np.abs(answer.logits - alone.logits).max() < 1e-4 * scale
     for answer in together[: len(rows)]:
@@ -88,9 +71,9 @@ def test_the_same_text_is_always_pruned_alike(executor: Executor, shared_world: 
     number = pruned_numbers(shared_world)[0]
     texts = [TEXT, "a doctor of the city", "zebra quixotic winter stone river"]
     rows = [row(shared_world, number, text) for text in texts]
-    alone = [answers(executor, each)[0].kept for each in rows]
+    alone = [answered(executor, each)[0].kept for each in rows]
     company = [shared_world.row(n, "a good winter", Level(1 + n % 2)) for n in range(10)]
-    together = answers(executor, *company, *reversed(rows))[: len(company) - 1 : -1]
+    together = answered(executor, *company, *reversed(rows))[: len(company) - 1 : -1]
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(one, other.kept)
 
@@ -99,7 +82,7 @@ def test_a_pruned_text_counts_as_the_tokens_of_each_layer(
     executor: Executor, shared_world: EngineWorld
 ) -> None:
     config = shared_world.tiny.root.config
-    [answer] = answers(executor, row(shared_world, pruned_numbers(shared_world)[0]))
+    [answer] = answered(executor, row(shared_world, pruned_numbers(shared_world)[0]))
     whole, pruned = answer.row.escalated(config), further(shared_world, answer)
     assert len(pruned) == len(whole)
     assert whole.work - pruned.work == len(pruned) - pruned.upper_tokens > 0
@@ -109,7 +92,7 @@ def test_a_pruned_text_counts_as_the_tokens_of_each_layer(
 def test_a_text_of_which_all_is_kept_is_a_whole_one(
     executor: Executor, shared_world: EngineWorld, pruning: float
 ) -> None:
-    [answer] = answers(executor, row(shared_world, pruned_numbers(shared_world)[0], pruning=pruning))
+    [answer] = answered(executor, row(shared_world, pruned_numbers(shared_world)[0], pruning=pruning))
     assert answer.escalates
     assert answer.kept is None
 
@@ -118,5 +101,5 @@ def test_a_text_that_does_not_go_on_is_not_pruned(executor: Executor, shared_wor
     given = row(shared_world, pruned_numbers(shared_world)[0])
     assert given.dispatcher is not None
     stays = replace(given, dispatcher=replace(given.dispatcher, cutoff=-1.0), text_hash=b"\xff" * 8)
-    [answer] = answers(executor, stays)
+    [answer] = answered(executor, stays)
     assert (answer.escalates, answer.kept) == (False, None)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from inference.cascade.dispatcher import Level
 from inference.engine.device_pets import DevicePets, copy_pinned
@@ -16,13 +18,16 @@ from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row, work_of
 from inference.errors import HplmError
+from inference.hplm import fragments
+from inference.hplm.compose import Composition, compose
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
+from inference.hplm.plot import PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
+from inference.hplm.row_cache import RowCache
 from inference.text.tasks import TASKS
 from tests.reference_hplm import outputs_from_states, reference_outputs
-from tests.unit.inference.engine.alone import states_alone
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 
 CPU = torch.device("cpu")
@@ -48,9 +53,10 @@ class EngineWorld:
         pipeline: Pipeline | None = None,
         device: torch.device = CPU,
         pet_bytes: int = 1 << 30,
+        hot: bool = False,
     ) -> Executor:
         """An executor whose pool loads from this world's files, or gives what ``replaced`` says.
-        pet_bytes: of the PETs that stay on an accelerator."""
+        pet_bytes: of the PETs that stay on an accelerator. hot: all rows of the tables are there, too."""
         root = Root.load(self.tiny.folder("root", self.tiny.root_digest), device, dtype)
 
         def load(model: ModelIdentity) -> PackedHplm:
@@ -63,7 +69,7 @@ class EngineWorld:
 
         on_device = None if device == CPU else DevicePets(copy_pinned(device), pet_bytes)
         pool = PetPool(load, budget_bytes, on_device)
-        return Executor(root, TinyHalves(self, dtype, device), pool, pipeline=pipeline)
+        return Executor(root, TinyHalves(self, dtype, device, hot=hot), pool, pipeline=pipeline)
 
     def row(self, number: int, text: str, level: Level = Level.TABLE) -> Row:
         """A row of model ``number`` for ``text``."""
@@ -109,16 +115,33 @@ class EngineWorld:
 class TinyHalves:
     """The lower halves of a world, with everything where and in the types that a worker has them in."""
 
-    def __init__(self, world: EngineWorld, dtype: torch.dtype, device: torch.device = CPU) -> None:
+    def __init__(
+        self, world: EngineWorld, dtype: torch.dtype, device: torch.device = CPU, *, hot: bool = False
+    ) -> None:
         full = copy.deepcopy(world.tiny.root.checkpoint_lower()).to(device, dtype)
         self._tables, self._full = {}, {}
         for name, chain in world.chains.items():
             parts = chain.composition.to(device).with_context_dtype(dtype)
-            self._tables[name] = LowerLayers(chain, composition=parts, device=device)
-            self._full[name] = LowerLayers(chain, full, composition=parts, device=device)
+            caches = [all_rows(table, device) for table in chain.tables] if hot else ()
+            self._tables[name] = LowerLayers(chain, None, parts, device, caches)
+            self._full[name] = LowerLayers(chain, full, parts, device, caches)
 
     def for_chain(self, chain: str, *, full: bool) -> LowerLayers:
         return (self._full if full else self._tables)[chain]
+
+
+def all_rows(table: PlotTable, device: torch.device) -> RowCache:
+    """All rows of a table on the device."""
+    cache = RowCache(table, len(table), device)
+    cache.fill()
+    return cache
+
+
+def answered(executor: Executor, *rows: Row) -> list[Answered]:
+    """The answers of one batch; none may fail."""
+    outcomes = executor.step(rows)
+    assert all(isinstance(outcome, Answered) for outcome in outcomes), outcomes
+    return [outcome for outcome in outcomes if isinstance(outcome, Answered)]
 
 
 def identity_of(hplm: TinyHplm) -> ModelIdentity:
@@ -137,3 +160,32 @@ def scale_of(head: Head) -> float:
 
 def damaged() -> HplmError:
     return HplmError("corrupt_artifact", "hplm.safetensors is damaged")
+
+
+Ids = NDArray[np.int64]
+
+
+@torch.no_grad()
+def states_alone(half: LowerLayers, ids: Ids, types: Ids, level: Level) -> Tensor:
+    """States [T, d] of ids and types [T] at the level."""
+    if level is Level.TABLE:
+        return _by_fragment(half, ids, types)
+    assert half.full is not None
+    mask = torch.ones(1, len(ids), dtype=torch.bool)
+    whole: Tensor = half.full(torch.from_numpy(ids)[None], mask, torch.from_numpy(types)[None])[0]
+    return whole
+
+
+def _by_fragment(half: LowerLayers, ids: Ids, types: Ids) -> Tensor:
+    """Each fragment looked up by itself."""
+    rows = [
+        torch.from_numpy(half.chain.lookup(fragment[None]).vectors[0]).float()
+        for fragment in fragments.extract(ids, half.chain.missing_id, half.chain.n)
+    ]
+    return composed(torch.stack(rows), types, half.chain.composition)
+
+
+def composed(rows: Tensor, types: Ids, parts: Composition) -> Tensor:
+    """The states [T, d] of one text, from its rows [T, n, d]."""
+    of_types = torch.from_numpy(types)[None]
+    return compose(rows[None], torch.tensor([len(rows)]), parts, of_types)[0].detach()

@@ -1,7 +1,9 @@
 """The generation engine over a tiny random decoder with tenants' LoRAs, and the same models in transformers,
 with the LoRAs merged into their weights and the adapters hooked to their modules."""
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -24,7 +26,6 @@ from inference.generation.requests import GenerationRequest, SamplingParams, Tok
 from inference.generation.runner import DecoderRunner
 from inference.generation.step import Outcome, Step
 from tests.unit.inference.decoder import loras
-from tests.unit.inference.generation.later_executor import LaterExecutor
 from tests.unit.tiny_decoder import EOS, POSITIONS, VOCAB, tiny_decoder, tiny_decoder_model
 
 ROOT, DAMAGED, OVERFLOWING = "root", "damaged", "overflowing"
@@ -188,3 +189,23 @@ class DecoderWorld:
 
     def tokens(self, name: str) -> tuple[int, ...]:
         return tuple(event.token for event in self.events[name] if event.token is not None)
+
+
+class LaterExecutor(Executor):
+    """Runs what it is given when the test says so."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._waiting.append((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def run_all(self) -> None:
+        while self._waiting:
+            future, call = self._waiting.popleft()
+            try:
+                future.set_result(call())
+            except Exception as error:  # noqa: BLE001 - as executors do
+                future.set_exception(error)

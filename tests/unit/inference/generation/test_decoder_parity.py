@@ -20,7 +20,6 @@ from tests.unit.inference.generation.decoder_world import (
     prompts,
     random_lora,
 )
-from tests.unit.tiny_decoder import FAMILIES
 
 DIGESTS = (ROOT, "1", "2", "3", "4", "5", "7")
 TOKENS = 6
@@ -44,25 +43,6 @@ def expected(asked: list[GenerationRequest], family: str = "llama") -> list[tupl
 def work(asked: list[GenerationRequest]) -> int:
     """The tokens to compute if nothing is computed twice and nothing is shared."""
     return sum(len(request.prompt) + TOKENS - 1 for request in asked)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_all_families_complete_as_transformers_does(family: str) -> None:
-    asked = requests(len(DIGESTS))
-    assert DecoderWorld(family).run(asked) == expected(asked, family)
-
-
-def test_each_lora_changes_the_completion() -> None:
-    prompt = prompts(1)[0]
-    completions = {generated("llama", digest, prompt, TOKENS) for digest in DIGESTS}
-    assert len(completions) == len(DIGESTS)
-
-
-def test_completions_are_the_same_alone_and_among_64() -> None:
-    asked = requests(64, 12)
-    together = DecoderWorld(sequences=64, step_tokens=64).run(asked)
-    assert together == DecoderWorld(sequences=1).run(asked)
-    assert together[:14] == expected(asked[:14])
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
@@ -160,17 +140,6 @@ def by_transformers(world: DecoderWorld, request: GenerationRequest, dtype: torc
     with torch.inference_mode():
         logits: Tensor = model(ids).logits[0, len(request.prompt) - 1 : -1]
     return logits.float().log_softmax(-1)
-
-
-def test_log_probabilities_are_those_of_transformers() -> None:
-    asked = requests(6, series=8, logprobs=3)
-    world = DecoderWorld(step_tokens=16)
-    assert all(world.run(asked))
-    for request in asked:
-        logprobs = by_transformers(world, request, torch.float32)
-        assert len(reported(world, request)) == 4 * len(logprobs)
-        for index, token, logprob in reported(world, request):
-            assert logprob == pytest.approx(float(logprobs[index, token]), abs=1e-4)
 
 
 def test_bfloat16_costs_no_more_than_in_transformers() -> None:

@@ -56,20 +56,6 @@ def test_a_stop_token_is_the_last() -> None:
     assert last_reason(world, "r") is FinishReason.STOP
 
 
-def test_decodes_and_a_prompt_share_a_step() -> None:
-    world = World(step_tokens=10, context=64)
-    world.add(a_request("decoding", max_tokens=8))
-    world.step()
-    world.step()
-    world.add(a_request("long", LONG, 1))
-    for _ in range(5):
-        world.step()
-        assert len(world.runner.steps[-1]) == 2
-    assert [len(step["long"]) for step in world.runner.steps[1:]] == [9, 9, 9, 9, 4]
-    assert len(world.tokens("decoding")) == 6
-    world.drain()
-
-
 def test_a_long_prompt_delays_no_decode_not_even_a_newer_one() -> None:
     world = World(step_tokens=10)
     world.add(a_request("long", LONG, 1, model=a_model("globex")))
@@ -84,18 +70,6 @@ def test_a_long_prompt_delays_no_decode_not_even_a_newer_one() -> None:
     world.drain()
 
 
-def test_a_step_has_no_more_sequences_than_allowed() -> None:
-    world = World(sequences=2)
-    world.add(a_request("first", max_tokens=8))
-    world.step()
-    world.step()
-    for number in range(3):
-        world.add(a_request(str(number), max_tokens=2))
-    world.step()
-    assert [*world.runner.steps[-1]] == ["first", "0"]
-    world.drain()
-
-
 def test_a_sequence_starts_when_those_that_run_keep_blocks_to_grow() -> None:
     """Else it would be preempted with the next token of another, and its prompt recomputed."""
     world = World(blocks=5, block_size=4, step_tokens=32)
@@ -103,17 +77,6 @@ def test_a_sequence_starts_when_those_that_run_keep_blocks_to_grow() -> None:
     world.add(a_request("newer", (2,) * 16, 4))
     world.drain()
     assert sum(len(step.get("newer", ())) for step in world.runner.steps) == 16 + 3
-
-
-def test_a_fully_cached_prompt_still_computes_its_last_tokens() -> None:
-    """nano-vllm #144: a prefill of length zero has no logits."""
-    world = World(block_size=4)
-    prompt = (1, 2, 3, 4, 5, 6, 7, 8)
-    for name in ("first", "again"):
-        world.add(a_request(name, prompt, 2))
-        world.drain()
-    assert [step["again"] for step in world.runner.steps if "again" in step] == [range(4, 8), range(8, 9)]
-    assert world.tokens("again") == completion_of(a_request("again", prompt, 2))
 
 
 def test_a_prefix_hit_after_preemption_does_not_overflow_the_block_table() -> None:
@@ -228,21 +191,6 @@ def test_a_lost_device_is_for_the_process_to_handle() -> None:
     world.add(a_request("r"))
     with pytest.raises(DeviceLostError):
         world.drain()
-
-
-def test_an_adapter_is_loaded_beside_running_decodes_and_joins_them() -> None:
-    world = World()
-    world.add(a_request("warm", max_tokens=12))
-    world.step()
-    world.step()
-    world.add(a_request("cold", model=a_model("globex")))
-    for _ in range(3):
-        world.step(loads_finish=False)
-        assert [*world.runner.steps[-1]] == ["warm"]
-    world.adapters.finish_all()
-    world.step()
-    assert [*world.runner.steps[-1]] == ["warm", "cold"]
-    world.drain()
 
 
 def test_a_load_that_takes_for_ever_delays_nobody_else() -> None:

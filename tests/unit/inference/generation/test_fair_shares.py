@@ -9,20 +9,6 @@ from inference.engine.fairness import FairShares
 from tests.unit.inference.generation.worlds import VOCABULARY, World, a_model, a_request, completion_of
 
 
-def test_a_newcomer_does_not_wait_for_all_of_a_flood() -> None:
-    world = World(sequences=2)
-    for number in range(20):
-        world.add(a_request(f"flood {number}"))
-    for _ in range(3):
-        world.step()
-    world.add(a_request("newcomer", model=a_model("globex")))
-    for _ in range(8):
-        world.step()
-    assert world.events["newcomer"]
-    assert not world.events["flood 10"]
-    world.drain()
-
-
 @pytest.mark.parametrize("weight", [1, 3])
 def test_tenants_get_tokens_by_weight_whatever_the_lengths_of_their_requests(weight: int) -> None:
     world = World(sequences=1, shares=FairShares(lambda tenant: weight if tenant == "acme" else 1))

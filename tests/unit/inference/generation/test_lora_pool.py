@@ -3,7 +3,6 @@
 from collections import Counter
 
 import pytest
-import torch
 
 from inference.decoder.lora import DecoderLora
 from inference.engine.pet_pool import IntegrityError, PetPool, SlotMismatchError
@@ -11,24 +10,15 @@ from inference.engine.rows import ModelIdentity
 from inference.errors import HplmError
 from inference.generation.lora_pool import LoadedModel, LoraPool
 from inference.generation.step import AdapterState
+from tests.unit.inference.decoder.loras import SmallDecoder, random_lora
 from tests.unit.inference.generation.chunks import model
-from tests.unit.inference.generation.later_executor import LaterExecutor
+from tests.unit.inference.generation.decoder_world import LaterExecutor
 
 LEASED, LOADING, NO_ROOM = AdapterState.LEASED, AdapterState.LOADING, AdapterState.NO_ROOM
 MOST_ASKED = 4
 
 
-class Shape:
-    """Of a decoder with one projection."""
-
-    layers = 1
-    projections = ("query",)
-
-    def projection_shape(self, projection: str) -> tuple[int, int]:
-        return 8, 8
-
-
-LORA = DecoderLora.of({(0, "query"): (torch.ones(8, 2), torch.ones(2, 8))}, Shape())
+LORA = random_lora(SmallDecoder(layers=1, hidden=8), {(0, "query"): 2})
 
 
 class World:
@@ -78,14 +68,6 @@ def test_requests_share_one_lease_of_a_model() -> None:
     world.release("a")
     with pytest.raises(SlotMismatchError):
         world.pool.lora(model("a"))
-
-
-def test_a_model_that_was_used_before_need_not_be_loaded() -> None:
-    world = World(2)
-    world.run("a")
-    world.release("a")
-    assert world.ask("a") == [LEASED]
-    assert world.loads == {"a": 1}
 
 
 def test_leased_models_leave_no_room_until_they_are_released() -> None:

@@ -134,7 +134,7 @@ def test_a_decode_gets_the_same_bits_in_any_company(heads: tuple[int, int], dtyp
 
 
 @HEADS
-@pytest.mark.parametrize("count", [2, 5, 9, 31, 64])
+@pytest.mark.parametrize("count", [2, 31, 64])
 def test_a_chunk_gets_the_same_bits_in_any_company(heads: tuple[int, int], count: int) -> None:
     world = World([100, 80, 60, 90], heads, block_size=16)
     world.step([(number, 0, 19) for number in range(3)])

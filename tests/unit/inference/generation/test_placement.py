@@ -62,12 +62,6 @@ def test_a_request_goes_to_the_busiest_worker() -> None:
     assert places(placement.add("e", SHORT, 8)) == [("e", 0)]
 
 
-def test_a_worker_with_all_rows_taken_is_passed_over() -> None:
-    placement = cluster(2, rows=2)
-    fill(placement, "ab")
-    assert places(placement.add("c", SHORT, 8)) == [("c", 0)]
-
-
 def test_a_worker_without_enough_free_blocks_is_passed_over() -> None:
     placement = cluster(2, blocks=4)
     fill(placement, "a")
@@ -86,11 +80,6 @@ def test_a_worker_keeps_a_free_block_for_each_of_its_requests(blocks: int, worke
     fill(placement, "ab")
     assert rows(placement) == [0, 2]
     assert places(placement.add("c", SHORT, 8)) == [("c", worker)]
-
-
-def test_an_empty_worker_takes_what_needs_all_its_blocks() -> None:
-    placement = cluster(1, blocks=4)
-    assert places(placement.add("long", range(3 * BLOCK), BLOCK)) == [("long", 0)]
 
 
 def test_a_request_that_no_worker_can_ever_hold_is_refused() -> None:
@@ -127,25 +116,12 @@ def test_cancelling_a_running_request_frees_its_worker_for_the_next() -> None:
     assert added == Add(0, Attempt("b", 1), SHORT, ())
 
 
-def test_cancelling_a_request_that_has_ended_does_nothing() -> None:
-    placement = cluster(1)
-    fill(placement, "a")
-    end(placement, 0, "a")
-    assert placement.cancel("a") == []
-
-
 def test_a_worker_out_of_blocks_gives_its_newest_request_away_with_its_tokens() -> None:
     placement = cluster(2, blocks=4)
     fill(placement, "ab")
     assert rows(placement) == [0, 2]
     commands = placement.record(1, {Attempt("a", 1): FIVE, Attempt("b", 1): FIVE})
     assert commands == [Cancel(1, Attempt("b", 1)), Add(0, Attempt("b", 2), SHORT, FIVE)]
-
-
-def test_a_request_that_ends_makes_room_before_anything_is_migrated() -> None:
-    placement = cluster(1, blocks=4)
-    fill(placement, "ab")
-    assert placement.record(0, {Attempt("b", 1): FIVE}, [Attempt("a", 1)]) == []
 
 
 def test_two_workers_or_requests_of_one_id_are_a_mistake() -> None:
@@ -177,14 +153,6 @@ def test_consolidation_moves_nothing_from_a_worker_that_it_cannot_empty() -> Non
     assert placement.consolidate() == []
 
 
-def test_another_worker_is_needed_when_none_is_lightly_loaded() -> None:
-    placement = cluster(1)
-    fill(placement, "ab")
-    assert placement.scaling() == Scaling(add=0, release=())
-    fill(placement, "c")
-    assert placement.scaling() == Scaling(add=1, release=())
-
-
 def test_as_many_workers_are_needed_as_those_that_wait_would_fill() -> None:
     placement = cluster(1, rows=2)
     fill(placement, "abcde")
@@ -209,8 +177,3 @@ def test_without_workers_one_is_needed_and_requests_wait_for_it() -> None:
     assert placement.scaling() == Scaling(add=1, release=())
     assert placement.add("a", SHORT, 8) == []
     assert places(placement.add_worker(4)) == [("a", 4)]
-
-
-def test_free_blocks_below_zero_are_a_mistake() -> None:
-    with pytest.raises(ValueError, match="growth_blocks"):
-        WorkerLimits(GenerationLimits(context=8, vocabulary=8, blocks=2), growth_blocks=-1)

@@ -112,12 +112,6 @@ def test_a_temperature_near_0_takes_it_too(temperature: float) -> None:
     assert chosen(logits, [due(temperature=temperature)])[0].token == int(logits.argmax())
 
 
-def test_the_repetition_penalty_counts_prompt_and_completion() -> None:
-    logits = torch.tensor([[4.0, 3.9, 3.8, 1.0]])
-    (choice,) = chosen(logits, [due([0, 1], 1, temperature=0.0, repetition_penalty=2.0)])
-    assert choice.token == 2
-
-
 @pytest.mark.parametrize("penalty", [1e-300, 1e300])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_repetition_penalty_that_overflows_still_gives_a_token(penalty: float, temperature: float) -> None:
@@ -196,10 +190,6 @@ def test_log_probabilities_are_those_of_the_model_itself() -> None:
     assert second.logprob == pytest.approx(float(logprobs[1].max()))
     assert second.alternatives == ()
     assert (third.logprob, third.alternatives) == (None, ())
-
-
-def test_a_step_that_is_due_no_token_samples_none() -> None:
-    assert sample(random_logits(0), []) == []
 
 
 def test_a_gpu_never_sums_a_lone_row(monkeypatch: pytest.MonkeyPatch) -> None:

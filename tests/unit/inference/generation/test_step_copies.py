@@ -133,14 +133,6 @@ def test_copies_waits_and_launches_do_not_grow_with_models_and_copies_not_with_l
     assert noted[5, 3][2] - noted[5, 2][2] <= MOST_LAUNCHES_PER_LAYER
 
 
-def test_a_step_that_is_due_no_token_is_waited_for_too(cuda: PretendedCuda) -> None:
-    first, _ = steps(1, [GREEDY])
-    runner = a_runner("cuda", 1, 2)
-    cuda.clear()
-    runner.run(first)
-    assert len(cuda.waits) == 1
-
-
 def test_the_answers_are_those_of_a_cpu(cuda: PretendedCuda) -> None:
     answers = [second_step(device, 5, 2, OPTIONS["all"], cuda) for device in ("cpu", "cuda")]
     for own, theirs in zip(*answers, strict=True):

@@ -1,3 +1,5 @@
+"""Checkpoints of encoders in folders and of the hub, whose client is offline and has a cache of its own."""
+
 import json
 import shutil
 from pathlib import Path
@@ -5,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
 from inference.errors import HplmError
@@ -102,25 +105,6 @@ def test_pickled_weights_beside_safetensors_are_left_alone(folder: Path) -> None
     assert open_checkpoint(folder).weights
 
 
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({"model_type": "gpt2"}, "gpt2"),
-        ({"model_type": None}, "None"),
-        ({"hidden_size": "wide"}, "hidden_size"),
-        ({"hidden_size": 0}, "hidden"),
-        ({"num_attention_heads": 5}, "heads"),
-        ({"is_decoder": True}, "decoder"),
-        ({"position_embedding_type": "relative_key"}, "absolute"),
-    ],
-)
-def test_another_kind_of_model_is_unsupported(folder: Path, changes: dict[str, Any], word: str) -> None:
-    set_config(folder, **changes)
-    error = refused(folder)
-    assert error.code == "unsupported_checkpoint"
-    assert word in error.message
-
-
 def test_weights_of_other_shapes_than_the_configuration_says_are_unsupported(folder: Path) -> None:
     set_config(folder, intermediate_size=8)
     error = root_refused(open_checkpoint(folder))
@@ -147,10 +131,69 @@ def test_a_tokenizer_of_another_model_is_unsupported(folder: Path) -> None:
     assert "embeddings" in error.message
 
 
-@pytest.mark.parametrize(
-    "choice", [{"lower": 0}, {"lower": 4}, {"lower": 9}, {"max_tokens": 65}, {"max_tokens": 2}]
-)
+@pytest.mark.parametrize("choice", [{"lower": 0}, {"lower": 4}, {"max_tokens": 65}, {"max_tokens": 2}])
 def test_a_split_that_leaves_a_side_empty_or_too_long_a_text_is_refused(
     folder: Path, choice: dict[str, int]
 ) -> None:
     assert root_refused(open_checkpoint(folder), **choice).code == "unsupported_checkpoint"
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "hub"
+    folder.mkdir()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder))
+    return folder
+
+
+def lay_down(cache: Path, name: str, folder: Path) -> None:
+    """Make the cache look as if the files of this folder had been fetched as acme/name."""
+    repository = cache / f"models--acme--{name}"
+    shutil.copytree(folder, repository / "snapshots" / COMMIT)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(COMMIT)
+
+
+@pytest.fixture
+def pickled_folder(tmp_path: Path, checkpoint_folder: Path) -> Path:
+    """A checkpoint whose weights are only pickled."""
+    folder = tmp_path / "pickled"
+    shutil.copytree(checkpoint_folder, folder)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    return folder
+
+
+def test_a_snapshot_with_only_pickled_weights_is_refused(cache: Path, pickled_folder: Path) -> None:
+    lay_down(cache, "pickled", pickled_folder)
+    with pytest.raises(HplmError, match=r"weights only in pytorch_model\.bin") as caught:
+        open_checkpoint("acme/pickled")
+    assert caught.value.code == "pickled_checkpoint"
+
+
+def test_only_pickled_weights_at_the_hub_are_refused_before_anything_is_fetched(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_the_hub = ["config.json", "tokenizer.json", "pytorch_model.bin", "onnx/model.safetensors"]
+    monkeypatch.setattr("huggingface_hub.list_repo_files", lambda hub_id: at_the_hub)
+    with pytest.raises(HplmError, match="acme/pickled has only pickled weights") as caught:
+        open_checkpoint("acme/pickled")
+    assert caught.value.code == "pickled_checkpoint"
+    assert list(cache.iterdir()) == []
+
+
+def test_a_hub_id_that_was_fetched_before_needs_no_network(cache: Path, checkpoint_folder: Path) -> None:
+    lay_down(cache, "tiny-bert", checkpoint_folder)
+    checkpoint = open_checkpoint("acme/tiny-bert")
+    assert checkpoint.name == "acme/tiny-bert"
+    assert checkpoint.sha256 == open_checkpoint(checkpoint_folder).sha256
+
+
+@pytest.mark.parametrize("source", ["acme/unknown", "unknown", "acme/../etc", "a/b/c", "", "/etc/nowhere"])
+def test_what_is_neither_a_folder_nor_a_known_hub_id_is_not_found(cache: Path, source: str) -> None:
+    with pytest.raises(HplmError) as caught:
+        open_checkpoint(source)
+    assert caught.value.code == "checkpoint_not_found"

@@ -128,26 +128,11 @@ def test_without_a_correction_rows_in_half_precision_are_summed_in_single_and_ro
     assert torch.equal(rough.float(), exact.half().float())
 
 
-def test_without_types_every_token_is_of_the_first() -> None:
-    slots, given = torch.randn(1, 4, 3, HIDDEN), parts(4)
-    lengths = torch.tensor([4])
-    first = compose(slots, lengths, given, torch.zeros(1, 4, dtype=torch.int64))
-    assert torch.equal(compose(slots, lengths, given), first)
-
-
 def test_what_stands_in_the_padding_does_not_matter_even_when_it_is_not_a_number() -> None:
     slots, given = torch.randn(1, 4, 3, HIDDEN), parts(4)
     clean = compose(slots, torch.tensor([2]), given)
     slots[:, 2:] = torch.nan
     assert torch.equal(compose(slots, torch.tensor([2]), given), clean)
-
-
-def test_half_precision_rows_are_summed_in_single_precision() -> None:
-    row = np.float16(0.1)
-    slots = torch.full((1, 3, 3, HIDDEN), float(row), dtype=torch.float16)
-    state = compose(slots, torch.tensor([3]), plain(3))
-    assert state.dtype == torch.float32
-    assert state[0, 1, 0] == 3 * np.float32(row)
 
 
 def test_gradients_reach_the_rows_and_everything_that_enters_after_the_sum() -> None:

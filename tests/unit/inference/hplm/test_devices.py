@@ -1,3 +1,5 @@
+"""Which device and number format a process takes, and which GPUs it sees."""
+
 import os
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ import torch
 from inference import visible_gpus
 from inference.errors import DeviceUnavailableError, HplmError
 from inference.hplm.devices import pick_device, pick_dtype, unused_gpu
+from inference.visible_gpus import show_one_gpu
 
 TOO_OLD = "The NVIDIA driver on your system is too old (found version 12040).\nUpdate it."
 
@@ -65,16 +68,6 @@ def test_a_gpu_that_does_not_work_is_named_with_its_driver_and_the_build_of_pyto
         for fact in ("driver is 550.54.15", "PyTorch 2.13.0 is built for CUDA 13.0", "too old (found"):
             assert fact in said
         assert "Update it" not in said
-
-
-def test_a_gpu_beside_a_build_of_pytorch_for_cpus_is_said(
-    broken_cuda: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.version, "cuda", None)
-    monkeypatch.setattr(torch.version, "hip", None)
-    assert "is built for CPUs only" in unused_gpu("auto")
-    with pytest.raises(HplmError, match=r"'cuda' does not exist: PyTorch 2\.13\.0 is built for CPUs"):
-        pick_device("cuda")
 
 
 def test_nothing_is_said_of_a_gpu_that_is_not_there_not_wanted_or_hidden(
@@ -137,3 +130,35 @@ def test_an_unknown_dtype_is_refused() -> None:
     with pytest.raises(HplmError) as caught:
         pick_dtype("int4", torch.device("cpu"))
     assert caught.value.code == "invalid_field"
+
+
+@pytest.mark.parametrize(
+    ("at_start", "name", "visible", "order"),
+    [
+        (None, "auto", "0", "at start"),
+        (None, "cuda:1", "1", "PCI_BUS_ID"),
+        (None, "cuda:MIG-GPU-8932f937-d72c/1/2", "MIG-GPU-8932f937-d72c/1/2", "at start"),
+        ("2, 3", "cuda:1", "3", "at start"),
+        ("GPU-8932f937,GPU-1df0aa21", "cuda:1", "GPU-1df0aa21", "at start"),
+        ("2,3", "cuda:GPU-8932f937", "GPU-8932f937", "at start"),
+        ("", "auto", "", "at start"),
+    ],
+)
+def test_a_process_sees_the_gpu_that_is_named_or_the_first(
+    monkeypatch: pytest.MonkeyPatch, at_start: str | None, name: str, visible: str, order: str
+) -> None:
+    monkeypatch.setattr(visible_gpus, "_visible_at_start", at_start)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", at_start or "")
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "at start")
+    for _ in range(2):  # a choice can be repeated
+        show_one_gpu(name)
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
+        assert os.environ["CUDA_DEVICE_ORDER"] == order
+
+
+def test_an_index_beyond_those_that_the_process_may_see_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visible_gpus, "_visible_at_start", "2,3")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    with pytest.raises(HplmError, match="'cuda:2' does not exist: CUDA_VISIBLE_DEVICES is '2,3'"):
+        show_one_gpu("cuda:2")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "2,3"

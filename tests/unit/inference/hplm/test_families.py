@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 import torch
+from transformers.activations import ACT2FN
 
 from inference.errors import HplmError
+from inference.hplm.architecture import make_activation
 from inference.hplm.artifact_files import write_json
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.root import Root
 from tests.unit.families import FAMILIES, SIZES, VOCAB, published
 from tests.unit.tiny import WORDS
-
-pytestmark = pytest.mark.unit
 
 
 def padded_batch(pad: int, first: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -53,6 +53,12 @@ def test_a_checkpoint_brings_its_language_model_head(family: str, tmp_path: Path
         expected = model(input_ids=ids, attention_mask=mask.long()).logits
         found = head(root.upper(lower(ids, mask), mask), lower.word_embeddings)
     torch.testing.assert_close(found[mask], expected[mask], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gelu", "relu", "gelu_new"])
+def test_an_activation_is_that_of_transformers(name: str) -> None:
+    numbers = torch.linspace(-6, 6, 500)
+    assert torch.equal(make_activation(name)(numbers), ACT2FN[name](numbers))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -99,9 +105,11 @@ def test_two_texts_are_framed_as_the_family_learnt_them(tmp_path: Path) -> None:
     [
         ({"model_type": "deberta-v2"}, "position"),
         ({"model_type": "gpt2"}, "'gpt2' is not supported"),
+        ({"model_type": None}, "None"),
         ({"model_type": "bert", "is_decoder": True}, "decoder"),
         ({"model_type": "bert", "position_embedding_type": "relative_key"}, "relative_key"),
         ({"model_type": "bert", "hidden_size": 30}, "heads"),
+        ({"model_type": "bert", "hidden_size": 0}, "hidden"),
         ({"model_type": "bert", "hidden_size": "wide"}, "hidden_size"),
         ({"model_type": "bert", "hidden_act": "wobble"}, "wobble"),
         ({"model_type": "roberta", "max_position_embeddings": 2, "pad_token_id": 1}, "position"),

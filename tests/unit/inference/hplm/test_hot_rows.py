@@ -76,7 +76,7 @@ capacities = st.lists(st.integers(0, ROWS + 3), min_size=2, max_size=2)
 def test_what_lies_on_the_device_is_what_the_tables_hold(
     asked: list[set[int]], capacity: list[int], data: st.DataObject
 ) -> None:
-    tables = [Table(seed=0), Table(seed=1)]
+    tables = [Table("float16", seed=0), Table("int8", seed=1)]
     hot = [filled(own, room) for own, room in zip(tables, capacity, strict=True)]
     for rows in asked:
         of_table = np.array([row % 2 for row in rows], dtype=np.uint8)
@@ -111,13 +111,6 @@ def test_rows_that_nobody_asks_for_any_more_make_room_for_others() -> None:
     ask(hot, 30, 31, 32, 33, times=10 * REFRESH_INTERVAL)
     assert ask(hot, 30, 31, 32, 33) == [30, 31, 32, 33]
     assert ask(hot, 0, 1, 2, 3) == []
-
-
-def test_a_row_that_was_asked_for_once_does_not_come_in() -> None:
-    hot = RowCache(Table(), 4, CPU)
-    ask(hot, 7)
-    ask(hot, 0, times=2 * REFRESH_INTERVAL)
-    assert ask(hot, 0, 7) == [0]
 
 
 @pytest.mark.parametrize("lookups", [REFRESH_INTERVAL - 2, 5 * REFRESH_INTERVAL])
@@ -156,13 +149,6 @@ def test_no_more_than_a_share_is_exchanged_at_once() -> None:
         there.append(len(ask(hot, *range(32))))
     assert there[0] == 32
     assert max(-np.diff(there)) <= np.ceil(32 * MAX_EVICTED_SHARE)
-
-
-@pytest.mark.parametrize("dtype", ["float16", "int8"])
-def test_rows_in_eight_bits_lie_there_as_they_are_read(dtype: str) -> None:
-    own = Table(dtype)
-    found = filled(own).find(np.arange(ROWS))
-    assert np.array_equal(found.rows.numpy(), own.vectors())
 
 
 def pieces_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from inference.errors import HplmError
-from inference.hplm.artifact_files import FORMAT
 from inference.hplm.hplm import WEIGHTS_FILE, Hplm
 from inference.hplm.pets import PackedPet, PetSpec
 from inference.hplm.root import Root
@@ -32,16 +31,6 @@ def test_what_is_saved_is_what_is_loaded(
     assert all(torch.equal(head[name], value) for name, value in hplm.head.tensors().items())
 
 
-def test_half_precision_halves_what_an_hplm_takes(root: Root, tmp_path: Path) -> None:
-    hplm = tiny_hplm(root, spec=SPECS[1])
-    for dtype in (torch.float16, torch.float32):
-        hplm.save(tmp_path / str(dtype), dtype)
-    sizes = [
-        (tmp_path / str(dtype) / WEIGHTS_FILE).stat().st_size for dtype in (torch.float16, torch.float32)
-    ]
-    assert sizes[0] < 0.7 * sizes[1]
-
-
 def test_a_weight_too_large_for_half_precision_is_a_training_that_diverged(
     root: Root, tmp_path: Path
 ) -> None:
@@ -50,20 +39,6 @@ def test_a_weight_too_large_for_half_precision_is_a_training_that_diverged(
     with pytest.raises(HplmError) as caught:
         hplm.save(tmp_path)
     assert caught.value.code == "training_diverged"
-
-
-def test_the_file_beside_the_weights_says_what_they_are(root: Root, tmp_path: Path) -> None:
-    tiny_hplm(root, TAGGING, labels=1, spec=PetSpec(adapter=5)).save(tmp_path)
-    about = json.loads((tmp_path / HPLM_FILE).read_text())
-    assert about["labels"] == ["O", "B-tag0", "I-tag0"]
-    assert (about["format"], about["task"], about["dtype"], about["pooling"]) == (
-        FORMAT,
-        TAGGING,
-        "float16",
-        "token",
-    )
-    assert about["pet"]["adapter"] == 5
-    assert about["shape"] == {"layers": 2, "hidden": 32, "inner": 64}
 
 
 def test_the_head_stays_in_single_precision(root: Root) -> None:
@@ -79,19 +54,15 @@ def test_the_head_stays_in_single_precision(root: Root) -> None:
         {"task": "summarisation"},
         {"labels": ["a"]},
         {"labels": ["a", "a", "b"]},
-        {"labels": "abc"},
         {"labels": [1, 2, 3]},
         {"task": "regression"},
         {"pooling": "token"},
         {"pooling": "max"},
         {"pet": {"adapter": 9}},
         {"pet": {"adapter": 8, "wings": 2}},
-        {"pet": None},
+        {"pet": {"adapter": 8.0}},
         {"shape": {"layers": 3, "hidden": 32, "inner": 64}},
         {"shape": {"layers": 0, "hidden": 32, "inner": 64}},
-        {"shape": {"layers": 2.0, "hidden": 32, "inner": 64}},
-        {"pet": {"adapter": 8.0}},
-        {"pet": {"adapter": "8"}},
         {"threshold": 2},
     ],
 )
@@ -145,31 +116,20 @@ def test_a_pet_is_stored_in_one_way_only(root: Root, tmp_path: Path) -> None:
     assert caught.value.code == "corrupt_artifact"
 
 
-@pytest.mark.parametrize("name", ["pet.adapter.down_w", "pet.adapter.up_b"])
+@pytest.mark.parametrize(
+    ("name", "is_earlier"),
+    [("pet.rows", False), ("head.weight", False), ("pet.adapter.down_w", True), ("pet.adapter.up_b", True)],
+)
 @pytest.mark.parametrize("damage", ["absent", "not a number", "cut"])
-def test_damaged_weights_of_an_earlier_version_do_not_load(
-    root: Root, tmp_path: Path, name: str, damage: str
+def test_damaged_weights_of_this_and_an_earlier_version_do_not_load(
+    root: Root, tmp_path: Path, name: str, is_earlier: bool, damage: str
 ) -> None:
     hplm = tiny_hplm(root)
     hplm.save(tmp_path)
-    head = {name: value for name, value in load_file(tmp_path / WEIGHTS_FILE).items() if "head." in name}
-    named = {f"pet.{name}": value.half().clone() for name, value in hplm.pet.weights.items()}
-    value = named.pop(name)
-    if damage == "not a number":
-        named[name] = value * torch.nan
-    if damage == "cut":
-        named[name] = value[:, 1:].clone()
-    save_file(head | named, tmp_path / WEIGHTS_FILE)
-    with pytest.raises(HplmError) as caught:
-        Hplm.load(tmp_path)
-    assert caught.value.code == "corrupt_artifact"
-
-
-@pytest.mark.parametrize("name", ["pet.rows", "head.weight"])
-@pytest.mark.parametrize("damage", ["absent", "not a number", "cut"])
-def test_damaged_weights_do_not_load(root: Root, tmp_path: Path, name: str, damage: str) -> None:
-    tiny_hplm(root).save(tmp_path)
     weights = load_file(tmp_path / WEIGHTS_FILE)
+    if is_earlier:
+        del weights["pet.rows"]
+        weights |= {f"pet.{part}": value.half().clone() for part, value in hplm.pet.weights.items()}
     value = weights.pop(name)
     if damage == "not a number":
         weights[name] = value * torch.nan

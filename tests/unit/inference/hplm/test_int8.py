@@ -11,10 +11,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from inference.errors import HplmError
-from inference.hplm import int8_linear, int8_scales
+from inference.hplm import int8_scales
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.encoder import UpperLayers
-from inference.hplm.int8_linear import HEADROOM, InputScale, Int8Linear, linears, padded_rows
+from inference.hplm.int8_linear import HEADROOM, InputScale, Int8Linear, padded_rows
 from inference.hplm.int8_scales import INT8_FILE, Int8Scales, supports_int8, uses_int8
 from inference.hplm.pet_batch import SegmentPets, SharedPets
 from inference.hplm.pets import PackedPet, PetSpec
@@ -27,7 +27,6 @@ from workers.training.int8_ranges import InputRanges
 
 CPU = torch.device("cpu")
 pytestmark = [
-    pytest.mark.unit,
     pytest.mark.skipif(not supports_int8(CPU), reason="this CPU has no kernels for int8 weights"),
 ]
 
@@ -152,18 +151,7 @@ def test_the_number_of_rows_is_padded_by_little_to_one_of_few(rows: int) -> None
     padded = padded_rows(rows)
     assert rows <= padded <= max(rows + 31, rows * 9 / 8)
     assert padded_rows(padded) == padded
-
-
-def test_there_are_few_padded_numbers_of_rows() -> None:
     assert len({padded_rows(rows) for rows in range(1, 8193)}) < 60
-
-
-@torch.no_grad()
-def test_layers_of_one_input_must_have_its_scale() -> None:
-    _, first = layer()
-    _, other = layer()
-    with pytest.raises(AssertionError):
-        linears([first, other], torch.zeros(1, 48))
 
 
 @torch.no_grad()
@@ -196,25 +184,6 @@ def test_pets_of_every_kind_stay_float_on_top(root: Root, dtype: torch.dtype) ->
     )
     assert relative_error(found, expected) < STATES_ERROR[str(dtype).removeprefix("torch.")]
     assert relative_error(found, upper(states, sequences)) > 0.2  # the PETs do show
-
-
-@torch.no_grad()
-@settings(max_examples=10, deadline=None)
-@given(row=st.integers(0, 19))
-def test_a_text_has_the_same_answer_alone_and_in_a_batch(root: Root, row: int) -> None:
-    _, int8 = quantized(root)
-    texts = tiny_texts(20)
-    states, sequences = states_of(root, texts)
-    packed = [
-        PackedPet.of(tiny_hplm(root, spec=spec, seed=at).pet, torch.float32) for at, spec in enumerate(SPECS)
-    ]
-    pets = [packed[at % len(packed)] for at in range(20)]
-    together = int8(states, sequences, SegmentPets.of(pets, sequences.lengths))
-    mine = sequences.split(states)[row]
-    lone = PackedSequences((len(mine),))
-    alone = int8(mine, lone, SegmentPets.of([pets[row]], lone.lengths))
-    # A difference in the last bit of an attention or a PET can move an input by one of its 256 steps.
-    assert relative_error(sequences.split(together)[row], alone) < 0.005
 
 
 @torch.no_grad()
@@ -257,10 +226,8 @@ DAMAGES = {
     "narrow": lambda parts: parts.update({"output.low": parts["output.low"][:, :5].clone()}),
     "layers": lambda parts: parts.update({"contract.high": parts["contract.high"][:1].clone()}),
     "swapped": lambda parts: parts.update({"attention.low": parts["attention.high"] + 1}),
-    "infinite": lambda parts: parts["expand.high"].fill_(torch.inf),
     "dtype": lambda parts: parts.update({"output.low": parts["output.low"].half()}),
     "negative": lambda parts: parts["unexplained"].fill_(-0.1),
-    "extra": lambda parts: parts.update({"more": torch.zeros(1)}),
 }
 
 
@@ -274,14 +241,6 @@ def test_damaged_scales_are_refused(root: Root, tmp_path: Path, damage: str) -> 
     assert refusal.value.code == "corrupt_artifact"
 
 
-def test_a_truncated_file_of_scales_is_refused(root: Root, tmp_path: Path) -> None:
-    saved(root, tmp_path)
-    (tmp_path / INT8_FILE).write_bytes((tmp_path / INT8_FILE).read_bytes()[:-100])
-    with pytest.raises(HplmError) as refusal:
-        Root.load(tmp_path).int8_scales()
-    assert refusal.value.code == "corrupt_artifact"
-
-
 AVX2 = {"avx2": True}
 VNNI = AVX2 | {"avx512_vnni": True}
 
@@ -290,17 +249,12 @@ VNNI = AVX2 | {"avx512_vnni": True}
     ("weights", "unexplained", "capabilities", "dtype", "expected"),
     [
         ("auto", 0.001, VNNI | {"avx512_bf16": True}, torch.bfloat16, False),
-        ("auto", 0.001, VNNI | {"avx512_bf16": True}, torch.float32, False),
-        ("auto", 0.001, VNNI | {"amx_bf16": True}, torch.bfloat16, False),
-        ("auto", 0.001, AVX2 | {"avx_vnni": True, "avx512_bf16": True}, torch.bfloat16, False),
+        ("auto", 0.001, VNNI | {"amx_bf16": True}, torch.float32, False),
         ("auto", 0.01, VNNI, torch.float32, True),
         ("auto", 0.0101, VNNI, torch.float32, False),
-        ("auto", 0.001, AVX2, torch.float32, False),
         ("auto", 0.001, AVX2, torch.bfloat16, False),
-        ("auto", 0.001, VNNI, torch.bfloat16, True),
         ("auto", 0.001, AVX2 | {"avx_vnni": True}, torch.bfloat16, True),
         ("auto", 0.001, VNNI, torch.float16, False),
-        ("auto", 0.001, {}, torch.float32, False),
         ("auto", None, VNNI, torch.float32, False),
         ("int8", 0.5, AVX2, torch.bfloat16, True),
         ("int8", None, AVX2, torch.float32, False),
@@ -329,14 +283,3 @@ def test_int8_weights_on_a_gpu_are_an_error() -> None:
     with pytest.raises(HplmError, match="int8 weights need a CPU with AVX2"):
         int8_scales.check_int8_support(torch.device("cuda"))
     int8_scales.check_int8_support(CPU)
-
-
-@torch.no_grad()
-def test_a_cpu_with_native_bfloat16_writes_it_from_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = layer(dtype=torch.bfloat16)[1](torch.ones(2, 48, dtype=torch.bfloat16))
-    monkeypatch.setattr(int8_linear, "has_native_bfloat16", lambda _: True)
-    _, int8 = layer(dtype=torch.bfloat16)
-    rows = torch.ones(2, 48, dtype=torch.bfloat16)
-    assert int8.product(int8.input_scale.quantize(rows)).dtype is torch.bfloat16
-    found = int8(rows)
-    torch.testing.assert_close(found, expected)

@@ -110,11 +110,3 @@ def test_lower_layers_that_lack_a_file_do_not_load(lower: LocalLower, tmp_path: 
     with pytest.raises(HplmError, match=file) as caught:
         LocalLower.load(tmp_path)
     assert caught.value.code == "corrupt_artifact"
-
-
-def test_lower_layers_described_by_half_do_not_load(lower: LocalLower, tmp_path: Path) -> None:
-    lower.save(tmp_path)
-    (tmp_path / JSON_FILE).write_text('{"format": 2, "lower": 2}')
-    with pytest.raises(HplmError, match="architecture") as caught:
-        LocalLower.load(tmp_path)
-    assert caught.value.code == "corrupt_artifact"

@@ -19,10 +19,8 @@ from inference.hplm.pets import PackedPet
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
-from inference.text.encodings import outputs_at
-from inference.text.predictions import predict
 from inference.text.tasks import MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING
-from tests.reference_hplm import predict_reference, reference_outputs
+from tests.reference_hplm import reference_outputs
 from tests.unit.tiny import SPECS, tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
@@ -87,22 +85,6 @@ def test_every_kind_of_task_and_pet_shares_a_batch_whatever_the_fragments(
     pairs = [None] * 4 + texts[:5]
     rows = [(m, chain, text, pair) for m, text, pair in zip(models, texts[3:], pairs, strict=True)]
     check(root, rows)
-
-
-def test_two_hplms_of_a_batch_do_not_give_the_same_answer(world: TinyWorld) -> None:
-    rows: list[Row] = [(h.model, world.chain(h), TEXTS[3], None) for h in (world.hplms[0], world.hplms[4])]
-    first, second = answer_together(world.root, rows)
-    assert not np.allclose(first[:2], second[:2], atol=1e-2)
-
-
-def test_the_reference_predicts_what_its_outputs_say(world: TinyWorld) -> None:
-    for hplm in world.hplms:
-        encoding = world.root.tokenizer.encode(TEXTS[4])
-        outputs = reference_outputs(world.root, world.chain(hplm), hplm.model, encoding.ids)
-        if (asked := outputs_at(hplm.model.task, encoding)) is not None:
-            outputs = outputs[asked]
-        expected = predict(hplm.model.task, hplm.model.labels, [outputs], [encoding], TEXTS[4])
-        assert predict_reference(world.root, world.chain(hplm), hplm.model, TEXTS[4]) == expected
 
 
 @given(

@@ -32,7 +32,7 @@ def exported(folder: Path, task: Task, pooling: Pooling = "cls_mean", **payload:
 
 
 @pytest.mark.parametrize("pooling", ["cls", "cls_mean"])
-@pytest.mark.parametrize("task", ["classification", "multilabel", "regression", "tagging"])
+@pytest.mark.parametrize("task", ["classification", "regression", "tagging"])
 def test_the_labels_the_head_and_the_snippet_agree(tmp_path: Path, task: Task, pooling: Pooling) -> None:
     out, read = exported(tmp_path, task, pooling, base=HUB_ID)
     config = json.loads((out / "config.json").read_text())
@@ -48,10 +48,9 @@ def test_a_root_that_is_on_no_hub_is_named_as_it_is_here(tmp_path: Path) -> None
     base = json.loads((out / "adapter_config.json").read_text())["base_model_name_or_path"]
     assert base
     assert f'"{base}"' in read
-    assert 'from_pretrained("path/to/the/checkpoint"' in read
 
 
-@pytest.mark.parametrize("task", ["classification", "tagging", "question_answering"])
+@pytest.mark.parametrize("task", ["classification", "question_answering"])
 def test_the_snippets_are_python(tmp_path: Path, task: Task) -> None:
     _, read = exported(tmp_path, task)
     blocks = CODE.findall(read)

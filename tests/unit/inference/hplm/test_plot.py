@@ -1,3 +1,5 @@
+"""Lookup tables, chains of them, and chains that are made into one table."""
+
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ from inference.errors import HplmError
 from inference.hplm import fragments as fr
 from inference.hplm.compose import Composition
 from inference.hplm.plot import COMPOSITION_FILE, INDEX_FILE, JSON_FILE, VECTORS_FILE, PlotChain, PlotTable
-from inference.hplm.plot_writer import write_plot
+from inference.hplm.plot_writer import merge_tables, write_plot
 from inference.hplm.quantization import quantize
 
 VOCAB, HIDDEN = 4, 2
@@ -200,43 +202,28 @@ def test_the_same_rows_make_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
 
 
-@pytest.mark.parametrize("order", [[2, 1], [1, 1], [3, 4, 4]])
-def test_fragments_out_of_order_are_refused(tmp_path: Path, order: list[int]) -> None:
+@pytest.mark.parametrize(("order", "parts"), [([2, 1], 1), ([3, 4, 4], 1), ([1, 5, 3], 3)])
+def test_fragments_out_of_order_are_refused(tmp_path: Path, order: list[int], parts: int) -> None:
+    """Within a batch, and from one batch to the next."""
     with pytest.raises(HplmError, match="ascend"):
-        write(tmp_path, some(5)[order])
+        write(tmp_path, some(6)[order], parts=parts)
 
 
-def test_fragments_out_of_order_across_batches_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(HplmError, match="ascend"):
-        write(tmp_path, some(6)[[1, 5, 3]], parts=3)
-
-
-@pytest.mark.parametrize("dtype", ["float16", "int8"])
-def test_vectors_that_are_not_finite_are_refused(tmp_path: Path, dtype: str) -> None:
-    batch = [(some(1), np.full((1, 3, HIDDEN), np.inf))]
+@pytest.mark.parametrize(("number", "dtype"), [(np.inf, "float16"), (np.inf, "int8"), (1e6, "float16")])
+def test_vectors_beyond_half_precision_are_refused(tmp_path: Path, number: float, dtype: str) -> None:
+    batch = [(some(1), np.full((1, 3, HIDDEN), number))]
     with pytest.raises(HplmError, match="half precision"):
         write_plot(tmp_path, batch, META, composition(), n=3, dtype=dtype)
 
 
-def test_vectors_too_large_for_half_precision_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(HplmError, match="half precision"):
-        write_plot(tmp_path, [(some(1), np.full((1, 3, HIDDEN), 1e6))], META, composition(), n=3)
-
-
+@pytest.mark.parametrize("damage", ["missing", "cut"])
 @pytest.mark.parametrize("file", FILES)
-def test_a_table_that_lacks_a_file_does_not_open(tmp_path: Path, file: str) -> None:
-    write(tmp_path, some(10))
-    (tmp_path / file).unlink()
-    with pytest.raises(HplmError, match=file) as caught:
-        PlotTable.open(tmp_path)
-    assert caught.value.code == "corrupt_artifact"
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_a_table_with_a_cut_file_does_not_open(tmp_path: Path, file: str) -> None:
+def test_a_table_with_a_missing_or_cut_file_does_not_open(tmp_path: Path, file: str, damage: str) -> None:
     write(tmp_path, some(10))
     content = (tmp_path / file).read_bytes()
-    (tmp_path / file).write_bytes(content[: len(content) // 2 - 1])
+    (tmp_path / file).unlink()
+    if damage == "cut":
+        (tmp_path / file).write_bytes(content[: len(content) // 2 - 1])
     with pytest.raises(HplmError, match=file) as caught:
         PlotTable.open(tmp_path)
     assert caught.value.code == "corrupt_artifact"
@@ -248,3 +235,58 @@ def test_a_table_whose_index_has_fewer_rows_than_it_says_does_not_open(tmp_path:
     (tmp_path / JSON_FILE).write_text(json.dumps({**about, "rows": 11}))
     with pytest.raises(HplmError, match="11 rows"):
         PlotTable.open(tmp_path)
+
+
+def alone(n: int) -> set[Fragment]:
+    return {tuple(token if at == n // 2 else MISSING for at in range(n)) for token in range(VOCAB)}
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@given(data=st.data())
+def test_every_fragment_gets_the_same_answer(
+    n: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("tables")
+    fragment = fragments_of(n)
+    chain = [*data.draw(st.lists(st.sets(fragment, max_size=30), min_size=2, max_size=3)), alone(n)]
+    dtypes = data.draw(st.sampled_from([["float16"], ["int8"]]))
+    tables = [
+        write(folder / str(at), in_order(sorted(found), n), table=at, dtype=dtypes[0])
+        for at, found in enumerate(chain)
+    ]
+    wanted = np.array(data.draw(st.lists(fragment, min_size=1, max_size=30)), dtype=np.int64).reshape(-1, n)
+    # The last two made into one, as the root's table is left alone; then all into one.
+    for merged in (2, len(tables)):
+        out = folder / f"merged{merged}"
+        about = merge_tables(tables[:merged], out)
+        shorter = PlotChain([PlotTable.open(out), *tables[merged:]])
+        before, after = PlotChain(tables).lookup(wanted), shorter.lookup(wanted)
+        assert np.array_equal(before.vectors, after.vectors)
+        assert np.array_equal(before.level, after.level)
+        assert about["rows"] == len(set().union(*chain[:merged]))
+
+
+def test_at_the_end_of_a_text_the_nearest_unigram_is_found(tmp_path: Path) -> None:
+    """Although only the further table has right bigrams, which such a fragment is shortened to first."""
+    chains = [[(MISSING, 2, MISSING)], [(MISSING, 2, MISSING), (MISSING, 0, 0)]]
+    tables = [write(tmp_path / str(at), in_order(rows), table=at) for at, rows in enumerate(chains)]
+    found = PlotChain(tables).lookup(np.array([[0, 2, MISSING]]))
+    assert (found.table.tolist(), found.level.tolist()) == ([0], [2])
+
+
+def test_what_enters_after_the_sum_is_the_nearest_table_s(tmp_path: Path) -> None:
+    tables = [write(tmp_path / str(at), some(9), table=at) for at in range(2)]
+    merge_tables(tables, tmp_path / "out")
+    merged = PlotTable.open(tmp_path / "out")
+    assert torch.equal(merged.composition.position_bias, tables[0].composition.position_bias)
+
+
+def test_tables_that_store_their_vectors_differently_meet_in_half_precision(tmp_path: Path) -> None:
+    near = write(tmp_path / "near", some(5), dtype="int8")
+    far = write(tmp_path / "far", some(9), table=1)
+    about = merge_tables([near, far], tmp_path / "out")
+    merged = PlotTable.open(tmp_path / "out")
+    assert about["dtype"] == "float16"
+    assert np.array_equal(merged.vectors()[:5], near.vectors())
+    assert np.array_equal(merged.vectors()[5:], far.vectors()[5:])

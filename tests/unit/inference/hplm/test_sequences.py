@@ -1,7 +1,5 @@
 """Packed sequences: where each lies, and that attention keeps them apart."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import torch
@@ -12,20 +10,8 @@ from torch.nn import functional
 from inference.hplm.attention import attention, attention_received
 from inference.hplm.sequences import PackedSequences
 
-pytestmark = pytest.mark.unit
 lengths_of = st.lists(st.integers(1, 9), min_size=1, max_size=8).map(tuple)
 HEADS, HIDDEN = 2, 8
-
-
-@given(lengths_of)
-def test_runs_of_one_length_cover_all_tokens_in_order(lengths: tuple[int, ...]) -> None:
-    sequences = PackedSequences(lengths)
-    runs = list(sequences.runs())
-    assert [length for _, count, length in runs for _ in range(count)] == list(lengths)
-    assert [begin for begin, _, _ in runs] == [
-        sum(count * length for _, count, length in runs[:at]) for at in range(len(runs))
-    ]
-    assert all(before[2] != after[2] for before, after in pairwise(runs))
 
 
 @given(lengths_of)
@@ -56,22 +42,6 @@ def test_a_sequence_attends_to_itself_alone(lengths: tuple[int, ...], dtype: tor
         expected = alone.transpose(1, 2).flatten(2)[0]
         atol = 1e-5 if dtype == torch.float32 else 0.05
         torch.testing.assert_close(mixed, expected, atol=atol, rtol=0)
-
-
-@given(st.lists(st.integers(1, 140), min_size=1, max_size=6).map(tuple))
-def test_sequences_are_padded_behind_their_tokens_by_their_own_lengths(lengths: tuple[int, ...]) -> None:
-    sequences, device = PackedSequences(lengths), torch.device("cpu")
-    padded = sequences.padded(device)
-    assert sequences.padded(device) is padded, "each layer needs it"
-    expected: dict[int, list[list[int]]] = {}
-    for tokens in sequences.split(torch.arange(sequences.tokens)):
-        own = tokens.tolist()
-        length = next(power for power in (32, 64, 128, 256) if power >= len(own))
-        expected.setdefault(length, []).append(own + own[-1:] * (length - len(own)))
-    found = [padded.tokens[part].view(count, -1).tolist() for part, count in padded.groups]
-    assert found == [expected[length] for length in sorted(expected)]
-    assert padded.tokens[padded.places].tolist() == list(range(sequences.tokens))
-    assert padded.is_token.nonzero().flatten().tolist() == sorted(padded.places.tolist())
 
 
 @given(lengths_of, st.data())

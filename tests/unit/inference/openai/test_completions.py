@@ -4,10 +4,8 @@ import json
 from typing import Any
 
 import pytest
-import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import decoders, models, pre_tokenizers
 
 from inference.generation.requests import FinishReason, GenerationError, TokenEvent
 from inference.openai.choices import Choice, Delta, ScoredToken, TokenLogprob
@@ -23,23 +21,13 @@ from inference.openai.completions import (
 )
 from inference.text.detokenizer import Detokenizer
 from tenants.base.errors import ErrorCode, HmiError
+from tests.unit.byte_tokenizer import byte_tokenizer
 
-END = "</s>"
 HEADING = Heading("c1", 1_767_225_600, "acme/poet:3", "d" * 64)
 USAGE = Usage(5, 7)
 
 
-def byte_tokenizer() -> tokenizers.Tokenizer:
-    """A token for each byte, and one that ends a text."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = tokenizers.Tokenizer(models.BPE({piece: at for at, piece in enumerate(alphabet)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([END])
-    return tokenizer
-
-
-TOKENIZER = byte_tokenizer()
+TOKENIZER = byte_tokenizer("</s>")
 DETOKENIZER = Detokenizer(TOKENIZER)
 
 
@@ -106,12 +94,6 @@ def test_a_stop_string_ends_a_choice_wherever_its_tokens_are_parted(text: str, c
     positions = [at for stop in ("éa", "bb") if (at := text.find(stop)) >= 0]
     assert given_out == (text[: min(positions)] if positions else text)
     assert made.finish_reason == ("stop" if positions else "length")
-
-
-def test_text_that_was_held_back_comes_with_the_end() -> None:
-    made = choice(stop_strings=["END"])
-    assert made.accept(events_of("the EN")).text == "the "
-    assert made.accept([TokenEvent(request_id="r", index=6, finish_reason=FinishReason.LENGTH)]).text == "EN"
 
 
 @pytest.mark.parametrize(

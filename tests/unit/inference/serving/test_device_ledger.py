@@ -1,6 +1,8 @@
 """The ledger of a device: what is granted fits, whatever the host, the device, the roots and the tables."""
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -141,15 +143,6 @@ def test_a_ledger_is_no_larger_than_its_device_has_left(
         assert ledger.total_bytes == (wanted or max(host // 2, host - models))
 
 
-def test_a_small_gpu_in_a_large_host_is_shared_out_by_its_own_size(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(device_ledger, "machine_bytes", lambda: 2048 * GIB)
-    monkeypatch.setattr(device_ledger, "used_and_total_bytes", lambda _: (0, 139 * GIB))
-    ledger = ledger_of(GPU)
-    assert ledger.reserve_share("keys and values", ledger.total_bytes // device_ledger.KV_SHARE) < 9 * GIB
-
-
 def test_rows_of_tables_are_the_first_to_shrink_and_the_last_to_grow() -> None:
     told: list[tuple[str, int]] = []
     ledger = DeviceLedger(1000)
@@ -187,3 +180,20 @@ def test_a_processor_keeps_no_copies_of_rows_unless_that_is_wanted() -> None:
         ledger = ledger_of(CPU, device_bytes=wanted)
         ledger.add_rows(lambda _: None)
         assert ledger.granted.get("rows of tables", 0) == rows
+
+
+MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+"""Bytes of memory of this machine."""
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [("1048576\n", 1 << 20), ("max\n", MACHINE), (f"{2 * MACHINE}\n", MACHINE), (None, MACHINE)],
+)
+def test_a_container_has_what_its_limit_leaves_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None, expected: int
+) -> None:
+    monkeypatch.setattr(device_ledger, "CGROUP_LIMIT", tmp_path / "memory.max")
+    if limit is not None:
+        (tmp_path / "memory.max").write_text(limit)
+    assert device_ledger.machine_bytes() == expected

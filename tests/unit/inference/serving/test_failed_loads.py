@@ -18,6 +18,7 @@ from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.catalogue import Catalogue
 from inference.serving.decoders import DecoderCatalogue
 from inference.serving.next_revision import FIRST_RETRY_S, LAST_RETRY_S, NextRevision
+from tests.unit.fake_clock import FakeClock
 from tests.unit.inference.test_device_errors import out_of_memory_elsewhere
 from tests.unit.tiny_generative import generative_world
 from tests.unit.tiny_world import TinyWorld, tiny_world
@@ -59,19 +60,9 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> Loads:
     return Loads(monkeypatch)
 
 
-class RetryClock:
-    """Of the retries of all catalogues."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> RetryClock:
-    return RetryClock()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 Serving = Catalogue | DecoderCatalogue
@@ -83,7 +74,7 @@ def kind(request: pytest.FixtureRequest) -> tuple[type[Serving], type]:
     return found
 
 
-def catalogue_of(kind: type[Serving], world: TinyWorld, clock: RetryClock) -> Serving:
+def catalogue_of(kind: type[Serving], world: TinyWorld, clock: FakeClock) -> Serving:
     watcher = ManifestWatcher(Path(world.artifact_root) / FILE_NAME)
     made = kind(watcher, device=torch.device("cpu"), dtype=torch.float32, **OF_KIND[kind])
     made._next._clock = clock
@@ -105,7 +96,7 @@ def missing(catalogue: Serving) -> list[str]:
     [torch.OutOfMemoryError("CUDA out of memory"), out_of_memory_elsewhere(), OSError("stale handle")],
 )
 def test_a_root_that_could_not_be_loaded_is_named_and_loaded_later(
-    kind: tuple[type[Serving], type], world: TinyWorld, clock: RetryClock, loads: Loads, error: Exception
+    kind: tuple[type[Serving], type], world: TinyWorld, clock: FakeClock, loads: Loads, error: Exception
 ) -> None:
     loads.fail_with(error, kind[1])
     catalogue = catalogue_of(kind[0], world, clock)
@@ -123,7 +114,7 @@ def test_a_root_that_could_not_be_loaded_is_named_and_loaded_later(
 
 
 def test_a_device_that_is_lost_while_a_root_is_loaded_is_said(
-    kind: tuple[type[Serving], type], world: TinyWorld, clock: RetryClock, loads: Loads
+    kind: tuple[type[Serving], type], world: TinyWorld, clock: FakeClock, loads: Loads
 ) -> None:
     loads.fail_with(LOST, kind[1])
     with pytest.raises(DeviceLostError, match="illegal memory access"):
@@ -131,7 +122,7 @@ def test_a_device_that_is_lost_while_a_root_is_loaded_is_said(
 
 
 def test_roots_are_served_if_their_lower_layers_find_no_memory(
-    world: TinyWorld, clock: RetryClock, loads: Loads
+    world: TinyWorld, clock: FakeClock, loads: Loads
 ) -> None:
     loads.fail_with(torch.OutOfMemoryError("CUDA out of memory"), FullLower)
     catalogue = catalogue_of(Catalogue, world, clock)
@@ -162,7 +153,7 @@ def watcher(tmp_path: Path) -> ManifestWatcher:
     return ManifestWatcher(tmp_path / FILE_NAME)
 
 
-def attempts(watcher: ManifestWatcher, give: Callable[[], Loaded], clock: RetryClock) -> Iterator[float]:
+def attempts(watcher: ManifestWatcher, give: Callable[[], Loaded], clock: FakeClock) -> Iterator[float]:
     """When it was tried, half a second at a time."""
     begun: list[float] = []
 
@@ -186,7 +177,7 @@ def raises() -> Loaded:
 
 @pytest.mark.parametrize("give", [raises, lambda: Loaded("no memory")], ids=["at all", "in part"])
 def test_what_cannot_be_loaded_is_tried_again_later_and_later(
-    give: Callable[[], Loaded], watcher: ManifestWatcher, clock: RetryClock
+    give: Callable[[], Loaded], watcher: ManifestWatcher, clock: FakeClock
 ) -> None:
     tried = attempts(watcher, give, clock)
     times = [next(tried) for _ in range(9)]
@@ -195,7 +186,7 @@ def test_what_cannot_be_loaded_is_tried_again_later_and_later(
 
 
 def test_after_a_success_the_next_failure_is_tried_again_soon(
-    watcher: ManifestWatcher, clock: RetryClock
+    watcher: ManifestWatcher, clock: FakeClock
 ) -> None:
     given = iter(["none", "none", "", "none", "none"])
     tried = attempts(watcher, lambda: Loaded(next(given)), clock)

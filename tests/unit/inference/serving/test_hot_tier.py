@@ -35,13 +35,6 @@ def wanted_bytes(tables: Mapping[str, PlotTable]) -> int:
     return sum(2 * len(table) * table.n * table.hidden for table in tables.values())
 
 
-def test_where_there_is_room_for_all_rows_all_are_there(tables: dict[str, PlotTable]) -> None:
-    tier = HotTier(CPU, wanted_bytes(tables))
-    tier.follow(tables)
-    assert tier.bytes == wanted_bytes(tables)
-    assert [hot.capacity for hot in tier.of([*tables])] == [len(table) for table in tables.values()]
-
-
 @given(shares=st.lists(st.floats(0, 2), min_size=1, max_size=5))
 def test_the_budget_holds_whatever_it_was_before_and_is_shared_by_size(
     world: TinyWorld, shares: list[float]

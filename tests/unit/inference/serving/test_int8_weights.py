@@ -12,7 +12,7 @@ import torch
 from inference.cascade.dispatcher import Level
 from inference.engine.rows import Answered, Row
 from inference.errors import HplmError
-from inference.hplm.int8_scales import INT8_FILE, Int8Scales, supports_int8
+from inference.hplm.int8_scales import Int8Scales, supports_int8
 from inference.hplm.sequences import PackedSequences
 from inference.hplm.weight_format import WeightFormat
 from inference.manifest import FILE_NAME, ManifestWatcher
@@ -104,15 +104,6 @@ def test_a_batch_of_models_is_answered_with_int8_weights_as_in_float(
     assert 0 < error < ERROR
 
 
-def test_auto_takes_int8_where_its_measured_error_is_small(
-    world: TinyWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "avx512_vnni": True})
-    assert catalogue(world, WeightFormat.AUTO).has_int8_weights(world.root_digest)
-    monkeypatch.setattr("inference.hplm.int8_scales.MAX_UNEXPLAINED", MEASURED / 2)
-    assert not catalogue(world, WeightFormat.AUTO).has_int8_weights(world.root_digest)
-
-
 def test_a_root_without_scales_is_served_in_float_and_int8_warns_of_that(
     plain: TinyWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -123,19 +114,6 @@ def test_a_root_without_scales_is_served_in_float_and_int8_warns_of_that(
     assert not asked.has_int8_weights(plain.root_digest)
     assert plain.root_digest in asked.executors
     assert "has no int8 scales and is served in float" in caplog.text
-
-
-def test_altered_scales_are_an_error_of_the_root(world: TinyWorld, tmp_path: Path) -> None:
-    shutil.copytree(world.artifact_root, tmp_path / "artifacts")
-    copy = replace(world, artifact_root=tmp_path / "artifacts")
-    path = copy.folder("root", copy.root_digest) / INT8_FILE
-    copy.publish()
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-    asked = catalogue(copy, WeightFormat.INT8)
-    assert copy.root_digest not in asked.executors
-    assert "damaged" in asked.last_error
 
 
 NEEDED = {"REDIS_URL": "unix:///nowhere", "HMI_ARTIFACT_ROOT": "/nowhere"}

@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -17,8 +15,8 @@ from inference.queueing.messages import InferReply, InferRequest, TimingsMs, Tok
 from inference.serving.busiest import REVIEW_S
 from inference.serving.metric_families import FRESH_KEPT
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
-from tests.unit.inference.serving.outcomes import CHAIN, ROOT, TABLE, a_failure, a_row, an_answer
-from tests.unit.inference.serving.test_busiest import Clock
+from tests.unit.fake_clock import FakeClock
+from tests.unit.inference.serving.outcomes import ROOT, TABLE, a_failure, a_row, an_answer
 
 MANIFEST = Manifest(Path(), roots={ROOT: ServedRoot(ROOT, "tiny", {}, "")}, tables={TABLE: "acme/medicine"})
 STANDING = GaugeValues(resident_hplms=3, resident_bytes=4096, backlog_rows=7, slot_mismatches=0)
@@ -40,7 +38,7 @@ class Figures:
     """The metrics of a worker, by sample: ``figures("hmi_worker_rows_total", code="ok")``."""
 
     def __init__(self, *, names: int = 50) -> None:
-        self.clock = Clock()
+        self.clock = FakeClock()
         self.standing = STANDING
         place = places_of(lambda: MANIFEST)
         self.metrics = WorkerMetrics(lambda: self.standing, place=place, names=names, clock=self.clock)
@@ -141,11 +139,6 @@ def test_rows_are_counted_by_the_level_that_answered_them(figures: Figures) -> N
         assert figures("hmi_worker_level_rows_total", level=level, **where) == count
 
 
-def test_what_has_just_gone_is_named_by_its_digest() -> None:
-    place = places_of(lambda: Manifest(Path()))
-    assert place(CHAIN) == (ROOT[:12], TABLE[:12])
-
-
 def test_an_hplm_that_was_there_is_a_hit_and_one_that_was_loaded_is_none(figures: Figures) -> None:
     load = figures.metrics.timed_load(lambda model: model.hplm.upper())
     assert load(ModelIdentity("acme", "mood", 1, "mood")) == "MOOD"
@@ -215,29 +208,3 @@ def test_a_busier_tenant_takes_the_series_of_another() -> None:
     assert few("hmi_worker_tenant_rows_total", tenant="second") == 1
     assert few.labels("hmi_worker_fragments_total", "root") == {"second", "other"}
     assert few.labels("hmi_worker_level_rows_total", "root") == {"second", "other"}
-
-
-ANY_BATCH = st.lists(
-    st.tuples(st.integers(0, 40), st.integers(0, 40), st.booleans()), min_size=1, max_size=12
-)
-
-
-@given(steps=st.lists(st.tuples(st.floats(0, REVIEW_S), ANY_BATCH), max_size=25))
-def test_whatever_comes_there_are_few_series_and_each_row_is_counted(
-    steps: list[tuple[float, list[tuple[int, int, bool]]]],
-) -> None:
-    few = Figures(names=4)
-    for wait, batch in steps:
-        few.clock.now += wait
-        rows = [(a_row(f"tenant{tenant}", chain=f"{root}:l:d"), good) for tenant, root, good in batch]
-        few.batch(*[an_answer(row) if good else a_failure(row) for row, good in rows])
-    samples = few.samples()
-    for family, labels_each in (("tenant_rows", 1), ("tenant_failed_rows", 1), ("fragments", 3)):
-        found = [labels for name, labels in samples if name == f"hmi_worker_{family}_total"]
-        assert len(found) <= (4 + 1) * labels_each
-    assert few("hmi_worker_batch_rows_sum") == sum(len(batch) for _, batch in steps)
-
-
-def test_nothing_is_told_twice_as_the_time_it_was_made(figures: Figures) -> None:
-    figures.batch(an_answer(a_row()))
-    assert [name for name, _ in figures.samples() if name.endswith("_created")] == []

@@ -4,17 +4,11 @@ import pytest
 
 from inference.engine.trace import Trace
 from inference.serving.recent import BATCHES_SHOWN, KEPT, WINDOW_S, Recent
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.unit.fake_clock import FakeClock
 
 
 def test_figures_are_of_the_window_alone() -> None:
-    clock = Clock()
+    clock = FakeClock(100.0)
     recent = Recent(Trace(), clock)
     recent.computed(1000)
     recent.answered(9.0)
@@ -29,17 +23,12 @@ def test_figures_are_of_the_window_alone() -> None:
 
 def test_many_small_batches_do_not_look_like_few_rows() -> None:
     """More in half a minute than are kept: the rate is that of those that are."""
-    clock = Clock()
+    clock = FakeClock(100.0)
     recent = Recent(Trace(), clock)
     for _ in range(2 * KEPT):
         clock.now += WINDOW_S / (2 * KEPT)
         recent.computed(3)
     assert recent.rates().rows_per_s == pytest.approx(3 * 2 * KEPT / WINDOW_S, rel=0.01)
-
-
-def test_before_anything_happened_there_is_nothing_to_tell() -> None:
-    rates = Recent(Trace()).rates()
-    assert (rates.rows_per_s, rates.requests, rates.p99_ms, rates.spans) == (0.0, 0, 0.0, ())
 
 
 def test_the_picture_is_of_the_last_batches_that_were_computed() -> None:
@@ -55,7 +44,7 @@ def test_the_picture_is_of_the_last_batches_that_were_computed() -> None:
 
 
 def test_how_fast_requests_are_answered_is_of_the_time_when_others_waited() -> None:
-    clock = Clock()
+    clock = FakeClock(100.0)
     recent = Recent(Trace(), clock)
     recent.behind(1000, 9000, 2.0)
     clock.now += WINDOW_S + 1

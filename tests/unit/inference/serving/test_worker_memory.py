@@ -1,6 +1,8 @@
-"""What a worker takes of its device: encoders and decoders book in one ledger."""
+"""What a worker takes of its device: encoders and decoders book in one ledger, and a step that finds no
+memory is tried again."""
 
 import time
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,11 @@ import torch
 
 from inference.decoder.root import DecoderRoot
 from inference.engine.rows import ModelIdentity
-from inference.generation.step import AdapterState
+from inference.generation.step import AdapterState, Outcome, Step
 from inference.hplm.root import Root
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.catalogue import Catalogue
-from inference.serving.decoders import DecoderCatalogue
+from inference.serving.decoders import DecoderCatalogue, FreeingRunner
 from inference.serving.device_ledger import KV_SHARE, DeviceLedger, ledger_of
 from tests.pretended_cuda import pretended_cuda
 from tests.processes import PATIENCE_S
@@ -179,3 +181,37 @@ def test_what_finds_no_memory_when_it_is_loaded_empties_the_caches_first(
     worker.follow()
     assert sorted(refused) == ["decoder", "load"]
     assert (worker.decoders.last_error, worker.encoders.last_error) == ("", "")
+
+
+class FullDevice:
+    """A runner whose device has memory once it was freed so often."""
+
+    def __init__(self, frees: int) -> None:
+        self.freed = self.runs = 0
+        self._frees = frees
+        self._computed: list[weakref.ref[torch.Tensor]] = []
+
+    def free(self) -> None:
+        assert not [left for left in self._computed if left() is not None]
+        self.freed += 1
+
+    def run(self, step: Step) -> list[Outcome]:
+        self.runs += 1
+        states = torch.zeros(3)
+        self._computed.append(weakref.ref(states))
+        if self.freed < self._frees:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return []
+
+
+def test_a_step_without_memory_drops_what_it_computed_frees_memory_and_is_tried_again() -> None:
+    device = FullDevice(frees=1)
+    assert FreeingRunner(device, device.free).run(Step(())) == []
+    assert (device.runs, device.freed) == (2, 1)
+
+
+def test_a_step_that_finds_no_memory_again_fails_for_the_engine_to_bisect() -> None:
+    device = FullDevice(frees=9)
+    with pytest.raises(torch.OutOfMemoryError):
+        FreeingRunner(device, device.free).run(Step(()))
+    assert (device.runs, device.freed) == (2, 1)

@@ -71,12 +71,8 @@ LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% end
 SLOW = {
     "loops in loops": LOOP,
     "a nested tuple as a subscript": VALUES + "{{ {}[ns.x] }}",
-    "a nested tuple as a key": VALUES + "{{ {ns.x: 1} | length }}",
     "a search from the right": WORD + "{{ x.rfind(y) }}",
-    "a split from the right": WORD + "{{ x.rsplit(y) | length }}",
-    "a partition from the right": WORD + "{{ x.rpartition(y) | length }}",
     "a division of integers": VALUES + "{{ ns.z ** 9 // (ns.z ** 4 - 1) > 3 }}",
-    "a test of integers": VALUES + "{% for a in range(99999) %}{{ ns.z is divisibleby 7 }}{% endfor %}",
     "a loop that compares": VALUES + "{% for a in [ns.x, ns.y] %}{{ loop.changed(a) }}{% endfor %}",
     "a nested list as JSON": VALUES + "{{ ns.x | tojson }}",
     "a doubled text": DOUBLED,
@@ -92,7 +88,6 @@ HOSTILE = SLOW | {
     "half a character": "{{ '\\ud800' }}",
     "a range beyond jinja's": "{{ range(999999999) | list }}",
     "a recursive macro": "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}",
-    "a recursive loop": "{% for a in [1] recursive %}{{ loop([1, 1]) }}{% endfor %}",
     "Python's classes": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
     "attributes by filter": "{{ messages | map(attribute='__class__') "
     "| map(attribute='__mro__') | list | tojson }}",
@@ -111,16 +106,6 @@ HOSTILE = SLOW | {
 def rendered(source: str | None, messages: list[ChatMessage] = TALK, open_turn: bool = True) -> str:
     template = ChatTemplate(source, {"bos_token": "<s>", "eos_token": "</s>"})
     return template.render(messages, now=NOW, open_turn=open_turn)
-
-
-def test_chatml_is_written_as_transformers_writes_it() -> None:
-    assert rendered(CHATML) == (
-        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n"
-        "<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>assistant\n"
-    )
-    assert rendered(CHATML, TALK[1:2], open_turn=False) == (
-        "<|im_start|>system\nYou are helpful<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n"
-    )
 
 
 def test_llama_2_merges_the_system_message_and_refuses_roles_that_do_not_alternate() -> None:
@@ -150,12 +135,14 @@ talks = st.lists(
 
 
 @pytest.mark.parametrize("source", [CHATML, LLAMA_2, QWEN_3.replace("strftime_now('%d %b %Y')", "''")])
-@given(talk=talks)
-def test_any_talk_is_written_as_transformers_writes_it(source: str, talk: list[ChatMessage]) -> None:
+@given(talk=talks, open_turn=st.booleans())
+def test_any_talk_is_written_as_transformers_writes_it(
+    source: str, talk: list[ChatMessage], open_turn: bool
+) -> None:
     asked = [{"role": message.role, "content": message.content.replace("\0", "")} for message in talk]
     how: Any = {
         "chat_template": source,
-        "add_generation_prompt": True,
+        "add_generation_prompt": open_turn,
         "bos_token": "<s>",
         "eos_token": "</s>",
     }
@@ -163,9 +150,9 @@ def test_any_talk_is_written_as_transformers_writes_it(source: str, talk: list[C
         written: Any = render_jinja_template([asked], **how)
     except TemplateError:
         with pytest.raises(HplmError):
-            rendered(source, [ChatMessage(**message) for message in asked])
+            rendered(source, [ChatMessage(**message) for message in asked], open_turn)
     else:
-        assert rendered(source, [ChatMessage(**message) for message in asked]) == written[0][0]
+        assert rendered(source, [ChatMessage(**message) for message in asked], open_turn) == written[0][0]
 
 
 def test_the_variables_of_tools_are_there_and_none() -> None:
@@ -175,12 +162,6 @@ def test_the_variables_of_tools_are_there_and_none() -> None:
 
 def test_the_generation_tag_is_left_out() -> None:
     assert rendered("{% generation %}{{ messages[0].content }}{% endgeneration %}!") == "Be brief.!"
-
-
-def test_a_long_talk_is_rendered_by_every_template() -> None:
-    talk = [ChatMessage("user" if at % 2 == 0 else "assistant", f"{at} " * 60) for at in range(1000)]
-    for source in (None, CHATML, LLAMA_2, QWEN_3):
-        assert "999 999" in rendered(source, talk)
 
 
 def renderer() -> psutil.Process:

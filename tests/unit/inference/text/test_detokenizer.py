@@ -4,10 +4,11 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import decoders, models, pre_tokenizers
+from tokenizers import decoders, models
 
 from inference.errors import HplmError
 from inference.text.detokenizer import Detokenizer, TextStream
+from tests.unit.byte_tokenizer import byte_tokenizer
 
 SPECIALS = ["<s>", "</s>"]
 ADDED = ["<think>", "long added token ", "é!"]
@@ -15,13 +16,8 @@ ADDED = ["<think>", "long added token ", "é!"]
 
 def byte_level() -> tokenizers.Tokenizer:
     """A byte-level BPE of all bytes, some longer tokens, special and added tokens."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     merges = [("Ġ", "a"), ("b", "c"), ("Ã", "©"), ("ð", "Ł"), ("Ł", "ĺ")]
-    pieces = [*alphabet, *("".join(pair) for pair in merges)]
-    tokenizer = tokenizers.Tokenizer(models.BPE({piece: at for at, piece in enumerate(pieces)}, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return with_added_tokens(tokenizer)
+    return with_added_tokens(byte_tokenizer(merges=merges))
 
 
 def byte_fallback(decoder: decoders.Decoder) -> tokenizers.Tokenizer:

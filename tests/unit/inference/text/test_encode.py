@@ -7,7 +7,6 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import models, pre_tokenizers
 
 from inference.text import encode, tokenization
 from inference.text.chat_template import ChatTemplate
@@ -18,6 +17,7 @@ from inference.text.special_tokens import SPECIAL_TOKENS
 from inference.text.tasks import QUESTION_ANSWERING
 from inference.text.tokenization import MAX_CHARACTERS_PER_TOKEN, TextTokenizer
 from tests.other_threads import turns_meanwhile
+from tests.unit.byte_tokenizer import byte_tokenizer
 from tests.unit.families import byte_level_tokenizer
 from tests.unit.tiny import tiny_tokenizer
 
@@ -36,13 +36,8 @@ HOSTILE = {
 
 def pairs_tokenizer() -> tokenizers.Tokenizer:
     """A byte-level BPE with tokens of up to 128 blanks, as GPT-2's."""
-    pieces = sorted(pre_tokenizers.ByteLevel.alphabet())
-    blanks = ["Ġ" * 2**power for power in range(8)]
-    merges = [(blank, blank) for blank in blanks[:-1]]
-    pieces = [*pieces, *blanks[1:]]
-    made = tokenizers.Tokenizer(models.BPE({piece: at for at, piece in enumerate(pieces)}, merges))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return made
+    blanks = ["Ġ" * 2**power for power in range(7)]
+    return byte_tokenizer(merges=[(blank, blank) for blank in blanks])
 
 
 BPE = pairs_tokenizer()

@@ -90,20 +90,6 @@ def test_a_text_that_went_on_weighs_the_probabilities_of_both_levels(weight: flo
     assert result["table"]["confidence"] == pytest.approx(table, abs=1e-6)
 
 
-@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.8])
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
-def test_a_temperature_alone_changes_no_label_of_several(threshold: float, temperature: float) -> None:
-    plain = codec(MULTILABEL, "abc", threshold=threshold)
-    calibrated = codec(MULTILABEL, "abc", profile("labels", table=temperature, full=temperature), threshold)
-    encoded = plain.encode([InferInput("river")])
-    for values in (logits(-2.0, 0.1, 3.0), logits(-0.5, 0.5, 1.0), logits(-9.0, -8.0, -7.0)):
-        for level in Level:
-            outputs = [Outputs(values, level=level)]
-            [one], [other] = (read.results(encoded, outputs) for read in (plain, calibrated))
-            assert one["labels"] == other["labels"]
-            assert 0.0 < other["confidence"] <= 1.0
-
-
 def test_a_number_has_no_confidence() -> None:
     read = codec(REGRESSION, ["value"], profile("number", table=1.0, full=1.0))
     given = Outputs(logits(3.0), level=Level.FULL, from_tables=logits(1.0))

@@ -1,11 +1,14 @@
+from itertools import product
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 from seqeval.scheme import IOB2, Entities
 
 from inference.text.encodings import outputs_at
-from inference.text.predictions import class_prediction, iob2_spans, tag_prediction
+from inference.text.predictions import best_tags, class_prediction, iob2_spans, tag_prediction
 from inference.text.tokenization import Encoding, TextTokenizer
 from tests.unit.tiny import tiny_tokenizer
 
@@ -29,14 +32,6 @@ def test_spans_are_those_that_the_strict_metric_counts(tags: list[str]) -> None:
     assert iob2_spans(tags) == expected
 
 
-def test_a_stray_continuation_is_no_span() -> None:
-    assert iob2_spans(["I-drug", "O", "B-gene", "I-drug"]) == [("gene", 2, 3)]
-
-
-def test_two_spans_may_touch() -> None:
-    assert iob2_spans(["B-drug", "I-drug", "B-drug"]) == [("drug", 0, 2), ("drug", 2, 3)]
-
-
 def test_a_span_is_told_by_its_characters_in_the_text_as_sent() -> None:
     text = "The ZEBRA  river, max_tokens"
     encoding = TOKENIZER.encode(text)
@@ -53,12 +48,6 @@ def test_only_a_words_first_token_speaks() -> None:
     assert tag_prediction(TAGS, logits, encoding, "zebra").spans == ()
 
 
-def test_a_text_of_nothing_has_no_spans() -> None:
-    encoding = TOKENIZER.encode(" ")
-    logits = logits_for(encoding, [])[encoding.word_starts]
-    assert tag_prediction(TAGS, logits, encoding, " ").to_json() == {"spans": []}
-
-
 @given(st.lists(st.floats(-50, 50, width=32), min_size=2, max_size=6))
 def test_probabilities_sum_to_one_and_the_label_has_the_largest(logits: list[float]) -> None:
     labels = [f"l{index}" for index in range(len(logits))]
@@ -71,3 +60,44 @@ def test_probabilities_sum_to_one_and_the_label_has_the_largest(logits: list[flo
 def test_huge_logits_do_not_overflow() -> None:
     prediction = class_prediction(["a", "b"], np.array([3e38, -3e38], dtype=np.float32))
     assert prediction.to_json() == {"label": "a", "scores": {"a": 1.0, "b": 0.0}}
+
+
+IN_ORDER = ("B-drug", "B-gene", "I-drug", "I-gene", "O")
+
+
+def legal(tags: list[str]) -> bool:
+    """Whether every tag but O belongs to a span."""
+    covered = sum(end - first for _, first, end in iob2_spans(tags))
+    return covered == sum(tag != "O" for tag in tags)
+
+
+@given(
+    arrays.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 4), st.just(len(IN_ORDER))),
+        elements=st.floats(-20, 20, width=32),
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_no_legal_sequence_is_likelier_than_the_one_that_is_found(logits: np.ndarray) -> None:
+    found = best_tags(IN_ORDER, logits)
+    assert legal([IN_ORDER[index] for index in found])
+    words = np.arange(len(logits))
+    every = product(range(len(IN_ORDER)), repeat=len(logits))
+    best = max(
+        logits[words, list(tags)].sum() for tags in every if legal([IN_ORDER[index] for index in tags])
+    )
+    assert logits[words, found].sum() == pytest.approx(best)
+
+
+def test_a_span_that_lost_its_beginning_is_mended_by_what_its_words_say_together() -> None:
+    wanted = np.log(np.array([[0.40, 0.0, 0.15, 0.0, 0.45], [0.02, 0.0, 0.90, 0.0, 0.08]]) + 1e-9)
+    assert [IN_ORDER[index] for index in best_tags(IN_ORDER, wanted)] == ["B-drug", "I-drug"]
+
+
+def test_an_empty_sentence_has_no_tags() -> None:
+    assert best_tags(IN_ORDER, np.zeros((0, len(IN_ORDER)))).shape == (0,)
+
+
+def test_labels_without_a_legal_sequence_still_get_an_answer() -> None:
+    assert best_tags(("I-x",), np.zeros((2, 1))).tolist() == [0, 0]

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import decoders, models, pre_tokenizers, processors
+from tokenizers import decoders, models, processors
 
 from inference.text.chat_template import ChatMessage, ChatTemplate
 from inference.text.prompts import PromptTokenizer
+from tests.unit.byte_tokenizer import byte_tokenizer
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 SPECIALS = ["<s>", "<|im_start|>", "<|im_end|>", "<|im|>"]
@@ -20,14 +21,10 @@ CHATML = (
 )
 
 
-def byte_tokenizer() -> tokenizers.Tokenizer:
+def truncating_tokenizer() -> tokenizers.Tokenizer:
     """A token for each byte, special tokens, and one at the beginning of every text; it truncates, as
     published ones may."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = tokenizers.Tokenizer(models.BPE({piece: at for at, piece in enumerate(alphabet)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(SPECIALS)
+    tokenizer = byte_tokenizer(*SPECIALS)
     first = tokenizer.token_to_id("<s>")
     assert first is not None
     tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", first)])
@@ -35,7 +32,7 @@ def byte_tokenizer() -> tokenizers.Tokenizer:
     return tokenizer
 
 
-TOKENIZER = byte_tokenizer()
+TOKENIZER = truncating_tokenizer()
 PROMPTS = PromptTokenizer(TOKENIZER, ChatTemplate(CHATML))
 
 

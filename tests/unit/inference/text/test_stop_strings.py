@@ -38,14 +38,6 @@ def test_what_is_held_back_may_be_the_beginning_of_a_stop_string(pieces: list[st
             assert not held or any(stop.startswith(held) and stop != held for stop in stops)
 
 
-def test_nothing_comes_after_a_stop_string() -> None:
-    stop_strings = StopStrings(["END"])
-    assert stop_strings.push("the E") == "the "
-    assert stop_strings.push("ND of it") == ""
-    assert stop_strings.push("all") == stop_strings.finish() == ""
-    assert stop_strings.found == "END"
-
-
 def test_an_empty_stop_string_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one character"):
         StopStrings(["a", ""])
