@@ -133,7 +133,7 @@ class RequestQueue:
         found: dict[str, dict[str, int]] = defaultdict(dict)
         for share, count in counts.items():
             root, colon, tenant = share.decode().partition(":")
-            if colon:  # the total has none
+            if colon:  # the sum of a root has none
                 found[root][tenant] = int(count)
         return dict(found)
 

@@ -19,6 +19,7 @@ from inference.queueing.transport import (
     tenant_capacity,
 )
 from tests.integration.inference.queueing.requests import (
+    OTHER_ROOT,
     REQUESTS,
     ROOT,
     a_reply,
@@ -135,6 +136,16 @@ def test_a_count_without_requests_is_forgotten(redis: Redis) -> None:
     assert queue.submit(a_request("r3")) == 1
     assert queue.outstanding() == {ROOT: {"acme": 1}}
     assert queue.outstanding_tokens() == {ROOT: {"acme": a_request("r3").tokens}}
+
+
+def test_the_tokens_of_a_lost_stream_are_forgotten_while_another_root_is_busy(redis: Redis) -> None:
+    queue = RequestQueue(redis, capacity=40)
+    queue.submit(a_request("elsewhere", "globex", root=OTHER_ROOT))
+    for number in range(8):
+        queue.submit(a_large_request(f"r{number}", "acme"))
+    redis.delete(REQUESTS)
+    for number in range(8):
+        queue.submit(a_large_request(f"again{number}", "initech"))
 
 
 def test_a_message_that_nobody_can_read_gives_its_place_back(redis: Redis) -> None:
