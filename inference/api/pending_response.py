@@ -7,6 +7,7 @@ Middleware handles a pending response before its status and content are known. W
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from typing import Any, Final, Generic, TypeVar
@@ -16,6 +17,8 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from tenants.base.errors import ErrorCode, HmiError
+
+log = logging.getLogger(__name__)
 
 ON_EVENT_LOOP: Final = "hmi.on_event_loop"
 """WSGI variable of a server that awaits pending responses, and sends asynchronous streams."""
@@ -57,17 +60,26 @@ class PendingResponse(HttpResponseBase, Generic[Reply]):
         return self.context.run(self._complete, waiting)
 
     def _complete(self, waiting: "asyncio.Future[Reply]") -> HttpResponse:
+        response = HttpResponse(status=500)  # of which callbacks hear if there is no other
         try:
-            response = self._finish(lambda: _outcome(waiting))
-        except Exception as error:  # noqa: BLE001 - Django logs it
-            response = response_for_exception(self._request, error)
-        for name, value in self.items():
-            response.headers[name] = value
-        response.cookies.update(self.cookies)
-        response.headers["Content-Length"] = str(len(response.content))
-        for callback in self._callbacks:
-            callback(response)
+            try:
+                response = self._finish(lambda: _outcome(waiting))
+            except Exception as error:  # noqa: BLE001 - Django logs it
+                response = response_for_exception(self._request, error)
+            for name, value in self.items():
+                response.headers[name] = value
+            response.cookies.update(self.cookies)
+            response.headers["Content-Length"] = str(len(response.content))
+        finally:
+            self._call_back(response)
         return response
+
+    def _call_back(self, response: HttpResponse) -> None:
+        for callback in self._callbacks:
+            try:
+                callback(response)
+            except Exception:
+                log.exception("what follows a response failed")
 
 
 def respond_later(

@@ -21,7 +21,8 @@ class Arrivals:
     def put(self, index: int, item: GeneratedToken | InferReply) -> None:
         """Called in the thread that reads replies; returns at once."""
         self._arrived.put((index, item))
-        self._wake()
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._wake()
 
     async def take(self, seconds: float) -> list[Arrival]:
         """All that came, waiting at most so long for the first; nothing after that time."""

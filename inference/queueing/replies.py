@@ -104,10 +104,14 @@ class ReplyReader:
                 self._stop.wait(0.5)
 
     def _deliver_entry(self, fields: dict[bytes, bytes]) -> None:
-        if (token := fields.get(keys.GENERATED_FIELD.encode())) is not None:
-            self._deliver_token(fields.get(keys.REQUEST_FIELD.encode(), b"").decode(), token)
-        elif WAKE not in fields:
-            self._deliver(fields.get(keys.FIELD.encode(), b""))
+        """Hand over what an entry holds. An error of who gets it is logged: others wait for theirs."""
+        try:
+            if (token := fields.get(keys.GENERATED_FIELD.encode())) is not None:
+                self._deliver_token(fields.get(keys.REQUEST_FIELD.encode(), b"").decode(), token)
+            elif WAKE not in fields:
+                self._deliver(fields.get(keys.FIELD.encode(), b""))
+        except Exception:
+            log.exception("a reply could not be handed over")
 
     def _deliver_token(self, request_id: str, payload: bytes) -> None:
         """Hand over a token. One that cannot be read is missed, and read from the completion itself."""

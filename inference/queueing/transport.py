@@ -22,9 +22,13 @@ CALL_LIFE_S = 60
 NO_MODEL = ModelRef("", "", 0, "")
 CANCELLED = "cancelled"
 TOKENS_PER_PLACE = 512
-"""The capacity in tokens is so many times that in requests."""
+"""The capacity in tokens is so many times that in requests, but at least LEAST_TOKENS."""
 SHARE_OF_FREE = 8
 """A tenant may have so many times as much outstanding as is free: a lone one eight ninths of the capacity."""
+LARGEST_TOKENS = 256 * 512
+"""The tokens of the largest request to an encoder. In the background every request may be such a one."""
+LEAST_TOKENS = (SHARE_OF_FREE + 1) * LARGEST_TOKENS
+"""With less, a lone tenant could take all that is free by its largest requests."""
 
 
 class QueueFull(Exception):
@@ -59,6 +63,8 @@ class RequestQueue:
         self._redis = redis
         self._capacity = capacity
         self._background = background
+        tokens = max(capacity * TOKENS_PER_PLACE, LEAST_TOKENS)
+        self._token_capacity = capacity * LARGEST_TOKENS if background else tokens
 
     def submit(self, request: InferRequest) -> int:
         """Accept the request and return how many are now outstanding, or raise QueueFull: a tenant may have
@@ -89,7 +95,7 @@ class RequestQueue:
         given: list[Argument] = [queue, self._capacity, request.id, request.encode(), keys.FIELD]
         given += [request.tenant, keys.TENANT_FIELD, request.reply_to, int(life_s * 1000)]
         given += [request.tokens, keys.TOKENS_FIELD, int(request.generate is not None)]
-        given += [self._capacity * TOKENS_PER_PLACE, SHARE_OF_FREE]
+        given += [self._token_capacity, SHARE_OF_FREE]
         touched = touched_by(queue, request.tenant, request.call)
         return [*touched, keys.completion(request.id)], given
 
@@ -127,7 +133,7 @@ class RequestQueue:
         found: dict[str, dict[str, int]] = defaultdict(dict)
         for share, count in counts.items():
             root, colon, tenant = share.decode().partition(":")
-            if colon:  # the total has none
+            if colon:  # the sum of a root has none
                 found[root][tenant] = int(count)
         return dict(found)
 

@@ -11,7 +11,7 @@ local function remove_entry()
   if fields[tenant_field] then
     local share = root .. ':' .. fields[tenant_field]
     redis.call('HINCRBY', tokens_of_tenants, share, -(fields[tokens_field] or 0))
-    redis.call('HINCRBY', tokens_of_tenants, 'total', -(fields[tokens_field] or 0))
+    redis.call('HINCRBY', tokens_of_tenants, root, -(fields[tokens_field] or 0))
     if redis.call('HINCRBY', outstanding, share, -1) < 1 then
       redis.call('HDEL', outstanding, share)
       redis.call('HDEL', tokens_of_tenants, share)
@@ -19,7 +19,7 @@ local function remove_entry()
   end
   redis.call('XDEL', requests, entry_id)
   redis.call('XACK', requests, group, entry_id)
-  update_depth(requests, depths, root)
+  update_depth(requests, depths, root, tokens_of_tenants)
   if redis.call('HGET', mark, 'request') == request then redis.call('HDEL', mark, 'entry') end
 end
 

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from hmi_site.http.body_limits import BODY_ERROR, BodyPermit
 from hmi_site.http.wsgi_threads import Message, ThreadedWsgiApp
 from inference.api.pending_response import ON_EVENT_LOOP, PendingResponse
-from tenants.base.errors import HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import SMALL_BODY_BYTES
 
 Environ = dict[str, Any]
@@ -286,6 +287,32 @@ def test_a_pending_response_waits_on_the_event_loop_and_is_finished_in_a_thread(
     assert headers[b"X-Middleware"] == b"yes"
     assert headers[b"Content-Length"] == headers[b"X-Size"] == b"4"
     assert headers[b"Set-Cookie"].startswith(b"kept=too")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ValueError("unforeseen"), 500),
+        (HmiError(ErrorCode.CONFLICT, "Not now."), 409),
+        (SystemExit(), 500),
+    ],
+)
+def test_callbacks_of_a_pending_response_hear_of_its_status_whatever_fails(
+    error: BaseException, status: int
+) -> None:
+    def finish(_: object) -> HttpResponse:
+        raise error
+
+    def fail(_: HttpResponse) -> None:
+        raise ValueError("a callback")
+
+    heard: list[int] = []
+    response: PendingResponse[bytes] = PendingResponse(HttpRequest(), cast("Any", None), finish, fail)
+    response.when_complete(fail)
+    response.when_complete(lambda finished: heard.append(finished.status_code))
+    with suppress(SystemExit):
+        response.complete(cast("Any", None))
+    assert heard == [status]
 
 
 def test_a_client_that_disconnects_cancels_a_pending_response() -> None:

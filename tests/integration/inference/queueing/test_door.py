@@ -10,14 +10,16 @@ from redis import Redis
 
 from inference.queueing import keys
 from inference.queueing.connection import connect
+from inference.queueing.messages import InferRequest
 from inference.queueing.transport import (
-    TOKENS_PER_PLACE,
+    LARGEST_TOKENS,
     QueueFull,
     RequestQueue,
     answers_until_room,
     tenant_capacity,
 )
 from tests.integration.inference.queueing.requests import (
+    OTHER_ROOT,
     REQUESTS,
     ROOT,
     a_reply,
@@ -26,6 +28,11 @@ from tests.integration.inference.queueing.requests import (
     answered,
     sequence_of,
 )
+
+
+def a_large_request(request_id: str, tenant: str) -> InferRequest:
+    """A request of LARGEST_TOKENS tokens."""
+    return replace(a_request(request_id, tenant), sequences=(sequence_of(LARGEST_TOKENS * "a"),))
 
 
 def test_tenant_that_floods_the_queue_leaves_room_for_others(redis: Redis) -> None:
@@ -50,23 +57,29 @@ def test_tenant_that_floods_the_queue_leaves_room_for_others(redis: Redis) -> No
 
 def test_requests_with_many_tokens_leave_room_for_those_of_the_others(redis: Redis) -> None:
     queue, worker = RequestQueue(redis, capacity=40), a_worker(redis, "w1")
-    long = (sequence_of(TOKENS_PER_PLACE * 6 * "a"),)
-
-    def submit(name: str, tenant: str) -> None:
-        queue.submit(replace(a_request(name, tenant), sequences=long))
-
-    for number in range(6):
-        submit(f"r{number}", "acme")
+    for number in range(8):
+        queue.submit(a_large_request(f"r{number}", "acme"))
     with pytest.raises(QueueFull) as full:
-        submit("r6", "acme")
-    assert (full.value.depth, full.value.own) == (6, 6)
-    submit("other", "globex")
+        queue.submit(a_large_request("r8", "acme"))
+    assert (full.value.depth, full.value.own) == (8, 8)
+    queue.submit(a_large_request("other", "globex"))
     with pytest.raises(QueueFull):  # all tokens are taken
-        submit("third", "initech")
-    for entry in worker.read(7, 0):
+        queue.submit(a_large_request("third", "initech"))
+    for entry in worker.read(9, 0):
         answered(worker, entry, a_reply(entry.request))
-    submit("r6", "acme")
-    assert queue.outstanding_tokens() == {ROOT: {"acme": TOKENS_PER_PLACE * 6}}
+    queue.submit(a_large_request("r8", "acme"))
+    assert queue.outstanding_tokens() == {ROOT: {"acme": LARGEST_TOKENS}}
+
+
+def test_in_the_background_each_request_may_have_the_tokens_of_the_largest(redis: Redis) -> None:
+    queue = RequestQueue(redis, capacity=20, background=True)
+    for number in range(17):
+        queue.submit(a_large_request(f"r{number}", "acme"))
+    for tenant in ("globex", "initech", "umbra"):
+        queue.submit(a_large_request("other", tenant))
+    with pytest.raises(QueueFull) as full:
+        queue.submit(a_request("one more", "late"))
+    assert (full.value.depth, full.value.own) == (20, 0)
 
 
 @pytest.mark.parametrize("capacity", [1, 3, 40])
@@ -114,6 +127,16 @@ def test_a_count_without_requests_is_forgotten(redis: Redis) -> None:
     assert queue.submit(a_request("r3")) == 1
     assert queue.outstanding() == {ROOT: {"acme": 1}}
     assert queue.outstanding_tokens() == {ROOT: {"acme": a_request("r3").tokens}}
+
+
+def test_the_tokens_of_a_lost_stream_are_forgotten_while_another_root_is_busy(redis: Redis) -> None:
+    queue = RequestQueue(redis, capacity=40)
+    queue.submit(a_request("elsewhere", "globex", root=OTHER_ROOT))
+    for number in range(8):
+        queue.submit(a_large_request(f"r{number}", "acme"))
+    redis.delete(REQUESTS)
+    for number in range(8):
+        queue.submit(a_large_request(f"again{number}", "initech"))
 
 
 def test_a_message_that_nobody_can_read_gives_its_place_back(redis: Redis) -> None:

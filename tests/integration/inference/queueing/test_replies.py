@@ -105,6 +105,18 @@ def test_a_late_reply_and_nonsense_are_dropped_and_the_reader_goes_on(
     assert said_in(client.ask(MODEL, (sequence_of("second"),), root=ROOT, seconds=10)) == "second"
 
 
+def test_an_error_of_who_expects_a_reply_keeps_no_other_from_arriving(
+    client: InferClient, echoing: None
+) -> None:
+    def fail(_: InferReply) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    request = client.request(MODEL, (sequence_of("first"),), root=ROOT, seconds=10)
+    client.expect(request, fail)
+    client.queue.submit(request)
+    assert said_in(client.ask(MODEL, (sequence_of("second"),), root=ROOT, seconds=2)) == "second"
+
+
 def test_closing_removes_the_stream(redis: Redis, redis_url: str, echoing: None) -> None:
     client = InferClient(redis_url, capacity=10)
     client.ask(MODEL, (sequence_of("hello"),), root=ROOT, seconds=10)
