@@ -5,6 +5,7 @@ the API with the session of the user, and shows the answers while they are writt
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -31,7 +32,7 @@ from inference.api.request_trace import RequestTrace
 from inference.api.validation import InferCall
 from inference.queueing.messages import InferReply
 from tenants.accounts.models import Tenant
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import INTERNAL_MESSAGE, ErrorCode, HmiError
 from tenants.datasets.models import Split
 from tenants.datasets.selectors.previews import dataset_first_rows
 from tenants.usage.models import RequestApi
@@ -42,6 +43,10 @@ from versiontree.tree.selectors.callable_hplms import (
     training_dataset,
 )
 
+log = logging.getLogger(__name__)
+
+Ending = InferReply | BaseException | None
+"""The reply to a request, the error that it ended with, or nothing within its time."""
 GENERATIVE: Final = "generative"
 """The field that tells the page for generative models."""
 
@@ -91,29 +96,26 @@ class SentRequest:
     run: InferRun | None = None
     refusal: HmiError | None = None
 
-    async def wait(self) -> InferReply | HmiError | None:
-        """The reply, or the error that it ended with."""
-        try:
-            return await self.run.wait() if self.run is not None else None
-        except HmiError as error:
-            return error
+    async def wait(self) -> InferReply | None:
+        """The reply. Raises HmiError if there is none."""
+        return await self.run.wait() if self.run is not None else None
 
     def cancel(self) -> None:
         """Cancel the request if it has no reply."""
         if self.run is not None:
             self.run.cancel()
 
-    def column(self, reply: InferReply | HmiError | None) -> Column:
+    def column(self, reply: Ending) -> Column:
         """The answer or error, which is recorded."""
         if self.run is None:
             return Column(self.number, self.offer, self.snippets, refusal=self.refusal)
         try:
             with self.trace.recorded_on_error():
                 answer = self.run.conclude(lambda: _reply_or_raise(reply))
-        except HmiError as refusal:
-            return Column(self.number, self.offer, self.snippets, refusal=refusal)
-        self.trace.record(200)
-        return column_of(self.number, self.offer, self.snippets, self.given, answer)
+            self.trace.record(200)
+            return column_of(self.number, self.offer, self.snippets, self.given, answer)
+        except Exception as error:  # noqa: BLE001 - the answers of the other models are shown all the same
+            return Column(self.number, self.offer, self.snippets, refusal=_refusal_of(error))
 
 
 @require_POST
@@ -131,11 +133,15 @@ def send(request: TenantRequest) -> HttpResponseBase:
         )
     sent = [_send_one(request, offer, form, number) for number, offer in enumerate(choice.offers, start=1)]
 
-    async def wait() -> list[InferReply | HmiError | None]:
-        return await asyncio.gather(*(each.wait() for each in sent))
+    async def wait() -> list[Ending]:
+        return list(await asyncio.gather(*(each.wait() for each in sent), return_exceptions=True))
 
-    def finish(outcome: Outcome[list[InferReply | HmiError | None]]) -> HttpResponse:
-        columns = [each.column(reply) for each, reply in zip(sent, outcome(), strict=True)]
+    def finish(outcome: Outcome[list[Ending]]) -> HttpResponse:
+        try:
+            replies = outcome()
+        except HmiError as cancelled:
+            replies = [cancelled for _ in sent]
+        columns = [each.column(reply) for each, reply in zip(sent, replies, strict=True)]
         if codes := [str(column.refusal.code) for column in columns if column.refusal]:
             bind_contextvars(code=codes[0])
         return _answers(request, choice, form, columns=columns)
@@ -156,10 +162,18 @@ def _answers(
     return _page(request, choice, form, **context)
 
 
-def _reply_or_raise(reply: InferReply | HmiError | None) -> InferReply | None:
-    if isinstance(reply, HmiError):
+def _reply_or_raise(reply: Ending) -> InferReply | None:
+    if isinstance(reply, BaseException):
         raise reply
     return reply
+
+
+def _refusal_of(error: Exception) -> HmiError:
+    """The error as it is shown. An unexpected one is logged."""
+    if isinstance(error, HmiError):
+        return error
+    log.error("a request of the playground failed", exc_info=error)
+    return HmiError(ErrorCode.INTERNAL, INTERNAL_MESSAGE)
 
 
 def _form(choice: ChosenModels, *args: Any, **kwargs: Any) -> PlaygroundForm | GenerationForm:
@@ -232,6 +246,6 @@ def _send_one(request: TenantRequest, offer: CallableHplm, form: PlaygroundForm,
             trace.set_prepared(prepared)
             run = InferRun(prepared, trace)
             run.submit()
-    except HmiError as refusal:
-        return replace(sent, refusal=refusal)
+    except Exception as error:  # noqa: BLE001 - the other models are asked all the same
+        return replace(sent, refusal=_refusal_of(error))
     return replace(sent, run=run)

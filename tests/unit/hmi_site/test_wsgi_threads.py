@@ -307,7 +307,7 @@ def test_callbacks_of_a_pending_response_hear_of_its_status_whatever_fails(
         raise ValueError("a callback")
 
     heard: list[int] = []
-    response: PendingResponse[bytes] = PendingResponse(HttpRequest(), cast("Any", None), finish, fail)
+    response: PendingResponse[bytes] = PendingResponse(HttpRequest(), cast("Any", None), finish, lambda: None)
     response.when_complete(fail)
     response.when_complete(lambda finished: heard.append(finished.status_code))
     with suppress(SystemExit):

@@ -1,6 +1,7 @@
 """Infer requests in the tenant's request log: of a real inference worker, over every API."""
 
 import io
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,11 @@ from django.test import Client
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
+from frontend.views import playground
+from inference.api.infer import InferRun
 from inference.batches.runner import batch_run
 from tenants.accounts.models import Tenant, User
+from tenants.base.errors import INTERNAL_MESSAGE
 from tenants.base.ttl_cache import process_cache
 from tenants.usage.models import LoggedRequest
 from tenants.usage.services.usage import usage_flush
@@ -173,6 +177,29 @@ def test_the_playground_logs_its_requests(viewer: User, client: Client) -> None:
     one = entry()
     assert ended(one) == ("playground", 200, "", "mood", 1)
     assert (one.key_prefix, one.inputs) == ("", 1)
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize(
+    ("owner", "method"), [(playground, "prepare_request"), (InferRun, "wait"), (InferRun, "conclude")]
+)
+def test_an_unexpected_error_of_one_model_of_the_playground_leaves_the_others_their_answers(
+    viewer: User, client: Client, monkeypatch: pytest.MonkeyPatch, owner: Any, method: str
+) -> None:
+    calls, original = itertools.count(1), getattr(owner, method)
+
+    def fail_second(*args: Any, **kwargs: Any) -> Any:
+        if next(calls) == 2:
+            raise ValueError("unforeseen")
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, method, fail_second)
+    client.force_login(viewer)
+    models = ["mood", "graded"]
+    page = client.post("/t/acme/playground/send/", {"model": models, "text": TEXT}).content.decode()
+    assert page.count(INTERNAL_MESSAGE) == 1
+    rows = LoggedRequest.unscoped.order_by("request_id")
+    assert [(one.status, one.error_code) for one in rows] == [(200, ""), (500, "internal")]
 
 
 @pytest.mark.usefixtures("worker")
