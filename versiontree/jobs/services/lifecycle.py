@@ -171,7 +171,7 @@ def job_postpone(*, job_id: UUID | str, worker: str) -> None:
         dispatched_at=timezone.now() + POSTPONED_FOR,
     )
     if postponed:
-        JobEvent.unscoped.filter(job=job_id, data__worker=worker).delete()  # of its claim, and this one
+        JobEvent.unscoped.filter(job_id=job_id, data__worker=worker).delete()  # of its claim, and this one
     else:
         job_confirm_cancel(job_id=job_id, worker=worker)
 

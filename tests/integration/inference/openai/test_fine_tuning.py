@@ -336,4 +336,3 @@ def test_it_stops_while_it_reads_its_files_when_its_background_job_is_cancelled_
     job = asked(client)
     run_background_of(UUID(job["id"].removeprefix("ftjob-")), lease)
     assert now(client, job)["status"] == status
-    assert not Dataset.unscoped.exists()
