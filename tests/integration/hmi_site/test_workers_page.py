@@ -48,7 +48,7 @@ def test_figures_of_the_head_are_of_all_workers_together(
         "Median latency": "11 ms of 2,010 requests",
         "p95 latency": "20 ms last 30 s",
         "p99 latency": "1,300 ms last 30 s",
-        "Outstanding": "0 of 4,096",
+        "Outstanding": "0 of 96",
     }
 
 
