@@ -6,6 +6,8 @@ from redis.exceptions import BusyLoadingError
 from redis.retry import Retry
 
 SOCKET_TIMEOUT_S = 10.0
+MAX_CONNECTIONS = 8192
+"""More than any process has threads. A pool of redis-py refuses the 101st by default."""
 
 
 def connect(url: str, *, retries: int = 6) -> Redis:
@@ -21,4 +23,5 @@ def connect(url: str, *, retries: int = 6) -> Redis:
         socket_timeout=SOCKET_TIMEOUT_S,
         socket_connect_timeout=2.0,
         health_check_interval=30,
+        max_connections=MAX_CONNECTIONS,
     )

@@ -8,6 +8,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from inference.queueing import keys
+from inference.queueing.connection import MAX_CONNECTIONS
 from inference.queueing.scripts import TAKE, Argument, run
 
 PATIENCE_S = 0.25
@@ -43,6 +44,7 @@ def connect_briefly(url: str) -> Redis:
         retry=Retry(NoBackoff(), 0),
         socket_timeout=PATIENCE_S,
         socket_connect_timeout=PATIENCE_S,
+        max_connections=MAX_CONNECTIONS,
     )
 
 

@@ -47,6 +47,7 @@ class Takeout(Job):
 
     class Meta:
         proxy = True
+        base_manager_name = "unscoped"
         verbose_name = "data export"
 
     def __str__(self) -> str:

@@ -74,7 +74,10 @@ def crowd(like: Version, count: int, serial: str) -> None:
         copies.of(owner)
     _tree(like, copies)
     copies.of(Dataset)
-    done = {*copies.made, *(model for model in admin.site._registry if model.__name__ in IN_A_TREE)}
+    done = {
+        *copies.made,
+        *(model for model in admin.site._registry if model.__name__ in IN_A_TREE or model._meta.proxy),
+    }
     rest = [model for model in admin.site._registry if model not in done]
     for model in rest:
         if model._base_manager.exists():

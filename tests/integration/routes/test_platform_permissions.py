@@ -29,7 +29,6 @@ NEEDED = {
     "POST domains/<int:domain_id>/versions": "change_domain",
     "POST estimate/domain": "add_domain",
     "POST domains/<int:domain_id>/estimate": "change_domain",
-    "POST domains/<int:domain_id>/grow": "change_domain",
     "POST domains/<int:domain_id>/compact": "change_domain",
     "POST domains/<int:domain_id>/publish": "change_domain",
     "POST domains/<int:domain_id>/retire": "change_domain",

@@ -34,7 +34,13 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Takeout",
             fields=[],
-            options={"verbose_name": "data export", "proxy": True, "indexes": [], "constraints": []},
+            options={
+                "verbose_name": "data export",
+                "proxy": True,
+                "base_manager_name": "unscoped",
+                "indexes": [],
+                "constraints": [],
+            },
             bases=("jobs.job",),
             managers=[("unscoped", django.db.models.manager.Manager())],
         ),

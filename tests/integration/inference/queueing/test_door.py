@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.conf import settings
 from msgspec.structs import replace
 from redis import Redis
 
@@ -166,3 +167,11 @@ def test_sixteen_threads_never_pass_the_capacity(redis: Redis, redis_url: str) -
     with ThreadPoolExecutor(16) as pool:
         accepted = sum(pool.map(submit_many, range(16)))
     assert accepted == 40 == redis.xlen(REQUESTS)
+
+
+def test_each_of_many_threads_has_a_connection(redis_url: str) -> None:
+    with connect(redis_url) as own:
+        held = [own.connection_pool.get_connection() for _ in range(2 * settings.HMI_WEB_THREADS)]
+        assert len({id(connection) for connection in held}) == 2 * settings.HMI_WEB_THREADS
+        for connection in held:
+            own.connection_pool.release(connection)
