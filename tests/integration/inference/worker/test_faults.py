@@ -199,7 +199,7 @@ LOST = 'torch.AcceleratorError("CUDA error: an illegal memory access was encount
 @pytest.mark.parametrize(
     ("place", "name", "error"),
     [
-        ("worker", "device_bytes", LOST),  # asked by the heartbeat
+        ("worker", "used_and_total_bytes", LOST),  # asked by the heartbeat
         ("worker.GenerationLoop", "step", "AssertionError('of its own')"),
     ],
 )
