@@ -2,11 +2,13 @@
 
 from datetime import timedelta
 from typing import Any, Self
+from unittest.mock import patch
 from uuid import UUID
 
 from django.db.models import F
 from django.utils import timezone
 
+from inference.batches import runner as batch_runner
 from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import job_claim
@@ -59,6 +61,12 @@ def run_background(job_id: UUID, lease_type: type[FixedLease] = FixedLease) -> N
 def run_background_of(subject: object, lease_type: type[FixedLease] = FixedLease) -> None:
     """Run the queued background job of a row, by the row's id."""
     run_background(background_job_of(subject).pk, lease_type)
+
+
+def run_batch(batch_id: object, *, time_slice_s: float = batch_runner.TIME_SLICE_S) -> None:
+    """Run the queued job of a batch for a time slice."""
+    with patch.object(batch_runner, "TIME_SLICE_S", time_slice_s):
+        run_background_of(batch_id)
 
 
 def lose_the_last_worker(subject: object) -> None:

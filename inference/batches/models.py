@@ -56,12 +56,12 @@ BATCH_STYLE: Final[dict[str, tuple[str, str]]] = {
 
 
 class Batch(models.Model):
-    """A file of inputs, one a line, for one version of a model. The row is the truth, and a Celery message
-    only a nudge.
+    """A file of inputs, one a line, for one version of a model. A background job works through it, and then
+    stores its output.
 
     ::
 
-        waiting -> running    a worker runs it while it holds the batch's advisory lock
+        waiting -> running    a worker runs the job
         running -> waiting    paused: other batches wait, or the worker stops
                 -> completed  every line has a result or an error
                 -> failed     it cannot continue
@@ -98,7 +98,6 @@ class Batch(models.Model):
     )
     metadata = models.JSONField(default=dict, blank=True)
     state = models.CharField(max_length=9, choices=BatchState.choices, default=BatchState.WAITING)
-    attempts = models.PositiveSmallIntegerField(default=0)
     total_lines = models.PositiveIntegerField(null=True, blank=True)
     lines = models.PositiveIntegerField(default=0)
     succeeded = models.PositiveIntegerField(default=0)
@@ -113,7 +112,6 @@ class Batch(models.Model):
     error_param = models.CharField(max_length=64, blank=True, default="")
     error_line = models.PositiveIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
-    dispatched_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField()
@@ -139,13 +137,6 @@ class Batch(models.Model):
                 condition=Q(lines=F("succeeded") + F("failed")),
                 name="batch_lines_are_answered_once",
                 violation_error_message="The number of lines must be the sum of succeeded and failed lines.",
-            ),
-        )
-        indexes = (
-            models.Index(
-                fields=("dispatched_at",),
-                condition=Q(state__in=("waiting", "running")),
-                name="batches_at_work",
             ),
         )
 

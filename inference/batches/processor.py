@@ -22,29 +22,23 @@ from inference.batches.jsonl import (
     read_lines,
 )
 from inference.batches.models import Batch
-from inference.batches.selectors import other_work_waiting
 from inference.batches.services.lifecycle import batch_check_storage_quota, batch_save_progress
 from inference.queueing.replies import InferClient
-from tenants.base.child_process import is_stopping
+from tenants.base.background_jobs import Reporter, RunLater
 from tenants.base.errors import HmiError
 from tenants.usage.models import RequestApi, RequestStatus
 from tenants.usage.services.request_log import RequestEntry, shown_reference
 from tenants.usage.services.usage import answers_record, request_record, usage_record
+from versiontree.jobs.services.background import background_jobs_waiting
 from versiontree.tree.resolution import resolve_model_cached
 
 PROGRESS_INTERVAL_S: Final = 1.0
 POLL_INTERVAL_S: Final = 0.5
+LONGEST_SLICE_S: Final = 3600.0
+"""A batch runs for this time if nothing else waits."""
 STALL_TIMEOUT_S: Final = 60.0
 """After this time without a reply other batches get their turn: perhaps no worker serves this root."""
 QUOTA_CHECK_INTERVAL_S: Final = 10.0
-
-
-class BatchPaused(Exception):
-    """The batch is continued later; with ``requeue`` as soon as a worker is free."""
-
-    def __init__(self, *, requeue: bool) -> None:
-        super().__init__()
-        self.requeue = requeue
 
 
 class BatchStopped(Exception):
@@ -52,10 +46,13 @@ class BatchStopped(Exception):
 
 
 class BatchProcessor:
-    """Processes a batch until its end, or until the end of its time slice if others wait."""
+    """Processes a batch until its end, or until the end of its time slice if other jobs wait."""
 
-    def __init__(self, batch: Batch, model: BatchModel, client: InferClient, until: float) -> None:
-        self._batch, self._model, self._until = batch, model, until
+    def __init__(
+        self, batch: Batch, model: BatchModel, client: InferClient, reporter: Reporter, time_slice_s: float
+    ) -> None:
+        self._batch, self._model, self._reporter = batch, model, reporter
+        self._time_slice_s, self._started_at = time_slice_s, time.monotonic()
         self._client = model.endpoint.open_client(client, model.resolved, batch.pk.hex)
         self._in_flight: deque[tuple[LineChunk, Future[InferenceResults], DailyLimit | None]] = deque()
         """With the limit against which each counts as one request; None without Valkey."""
@@ -69,7 +66,8 @@ class BatchProcessor:
     def run(self, source: Path) -> None:
         """Process the lines that are left of the input file.
 
-        Raises BatchPaused, BatchStopped, HmiError and OSError; the progress until then is saved.
+        Raises RunLater, BatchStopped, HmiError, OSError and what the reporter raises; the progress until
+        then is saved.
         """
         batch = self._batch
         sizes = {RESULTS: batch.results_bytes, ERRORS: batch.errors_bytes}
@@ -94,8 +92,8 @@ class BatchProcessor:
                     self._collect_oldest(outputs)
                 if not self._save_progress(outputs):
                     raise BatchStopped
-            except BatchPaused:
-                while self._in_flight and not is_stopping():
+            except RunLater:
+                while self._in_flight:
                     self._collect_oldest(outputs)
                 raise
             finally:
@@ -105,18 +103,20 @@ class BatchProcessor:
                 self._save_progress(outputs)
 
     def _check_time_slice(self) -> None:
-        """Raise BatchPaused if the worker stops, or if the slice has ended and other work waits."""
-        if is_stopping() or (time.monotonic() > self._until and other_work_waiting(self._batch)):
-            raise BatchPaused(requeue=True)
+        """Raise RunLater if the slice has ended and other jobs wait, or after LONGEST_SLICE_S."""
+        self._reporter.raise_if_cancelled()
+        ran_s = time.monotonic() - self._started_at
+        if ran_s > LONGEST_SLICE_S or (ran_s > self._time_slice_s and background_jobs_waiting()):
+            raise RunLater(at_once=True)
 
     def _reserve_request(self) -> DailyLimit | None:
         """Take one of the tenant's requests of this day, and return the limit if it was counted. Raises
-        BatchPaused if they are used up."""
+        RunLater if they are used up."""
         try:
             daily = daily_limit(self._batch.tenant)
             return daily if spend([daily]) else None
         except HmiError as error:
-            raise BatchPaused(requeue=False) from error
+            raise RunLater from error
 
     def _collect_oldest(self, outputs: OutputFiles) -> None:
         """Wait for the oldest request in flight and write its results."""
@@ -126,8 +126,7 @@ class BatchProcessor:
                 results = future.result(timeout=POLL_INTERVAL_S)
                 break
             except TimeoutError:
-                if is_stopping():
-                    raise BatchPaused(requeue=True) from None
+                self._reporter.raise_if_cancelled()
                 stalled = time.monotonic() - self._replied_at > STALL_TIMEOUT_S
                 if stalled and not self._client.is_isolating_crashes:
                     self._check_time_slice()

@@ -1,13 +1,13 @@
-"""Runs a batch in a Celery worker: one time slice of it, and at its end the storing of its output files."""
+"""Runs the background job of a batch: a time slice of it, and at its end the storing of its output files."""
 
 import errno
 import logging
 import os
 import shutil
-import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
@@ -15,12 +15,11 @@ from django.conf import settings
 from inference.batches.batch_model import BatchModel, check_first_line
 from inference.batches.jsonl import OUTPUT_KINDS, output_path, read_lines
 from inference.batches.line_formats import CustomIds
-from inference.batches.models import MAX_LINES, RETENTION, Batch, BatchFormat
-from inference.batches.processor import BatchPaused, BatchProcessor, BatchStopped
+from inference.batches.models import MAX_LINES, RETENTION, Batch, BatchFormat, BatchState
+from inference.batches.processor import BatchProcessor, BatchStopped
 from inference.batches.services.lifecycle import (
     batch_attach_file,
     batch_complete,
-    batch_dispatch,
     batch_expire,
     batch_fail,
     batch_pause,
@@ -30,11 +29,14 @@ from inference.batches.services.lifecycle import (
 )
 from inference.queueing.replies import InferClient
 from tenants.base.advisory_lock import advisory_lock
+from tenants.base.background_jobs import Reporter, RunLater
+from tenants.base.child_process import WorkerStopping
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import FilePurpose
 from tenants.datasets.services.files import file_create, stored_file
 from tenants.datasets.storage import StoredFile, digest_file, verify_file
 from tenants.usage.services.usage import usage_flush
+from versiontree.jobs.services.transitions import LeaseLost
 from versiontree.tree.resolution import resolve_model
 
 log = logging.getLogger(__name__)
@@ -42,54 +44,63 @@ log = logging.getLogger(__name__)
 BACKGROUND_CAPACITY: Final = 64
 """Requests of all batches that may be queued for one root."""
 TIME_SLICE_S: Final = 30.0
-"""A batch runs for this time while others wait."""
+"""A batch runs for this time while other background jobs wait."""
 UNLIMITED_BYTES: Final = 1 << 62
 """Output files are stored whatever the quota: their results are computed already."""
 
 
-def batch_run(*, batch_id: UUID, time_slice_s: float = TIME_SLICE_S) -> None:
-    """Run a batch, unless it is gone, has ended, or another worker runs it.
+def batch_run(batch_id: str, reporter: Reporter) -> Mapping[str, Any]:
+    """Run a batch for a time slice, or until its end, and store its output then. ``BackgroundWork.run`` of
+    batches.
 
-    If others wait, it is paused after ``time_slice_s``.
+    Raises ``RunLater`` if lines are left, or output that could not be stored, and what the reporter raises.
     """
+    # Held beyond a lease that is lost while the process stalls: only one process may write the output files.
     with advisory_lock(f"batch {batch_id}") as acquired:
-        batch = batch_start(batch_id=batch_id) if acquired else None
-        requeue = batch is not None and _run_time_slice(batch, time_slice_s)
-    if requeue:
-        batch_dispatch(batch_id=batch_id)
+        if not acquired:
+            raise RunLater
+        batch = batch_start(batch_id=UUID(batch_id))
+        if batch is not None:
+            _run_time_slice(batch, reporter)
+    return {}
 
 
-def _run_time_slice(batch: Batch, time_slice_s: float) -> bool:
-    """Run an active batch and store the output of one that has ended. Whether to dispatch it again now."""
+def _run_time_slice(batch: Batch, reporter: Reporter) -> None:
+    """Run an active batch, and store the output of one that has ended."""
     try:
+        if batch.state == BatchState.WAITING:  # its tenant is suspended
+            raise RunLater
         if batch.is_active:
-            _process(batch, time_slice_s)
-    except BatchPaused as paused:
+            _process(batch, reporter)
+        _end(batch)
+    except (RunLater, WorkerStopping):
         batch_pause(batch=batch)
-        return paused.requeue
-    except BatchStopped:
-        if not batch_expire(batch=batch) and Batch.unscoped.get(pk=batch.pk).is_active:
-            batch_pause(batch=batch)  # of a tenant that is suspended
-            return False
-    except (HmiError, OSError) as error:
-        batch_fail(batch=batch, error=_as_hmi_error(error))
+        raise
     finally:
         usage_flush()
-    _store_outputs(batch)
-    batch_complete(batch=batch)
-    shutil.rmtree(batch.folder, ignore_errors=True)
-    return False
 
 
-def _process(batch: Batch, time_slice_s: float) -> None:
-    """Process all lines that are left."""
+def _process(batch: Batch, reporter: Reporter) -> None:
+    """Process the lines that are left. Ends a batch that cannot go on, and one that has expired."""
+    try:
+        _process_lines(batch, reporter)
+    except BatchStopped:
+        if not batch_expire(batch=batch) and Batch.unscoped.get(pk=batch.pk).is_active:
+            raise RunLater from None  # its tenant is suspended
+    except LeaseLost:
+        raise
+    except (HmiError, OSError) as error:
+        batch_fail(batch=batch, error=_as_hmi_error(error))
+
+
+def _process_lines(batch: Batch, reporter: Reporter) -> None:
     source = _verified_input(batch)
     if batch.total_lines is None:
         _count_lines(batch, source)
     model = _model_of(batch, source)
     client = InferClient(settings.REDIS_URL, capacity=BACKGROUND_CAPACITY, background=True)
     try:
-        BatchProcessor(batch, model, client, time.monotonic() + time_slice_s).run(source)
+        BatchProcessor(batch, model, client, reporter, TIME_SLICE_S).run(source)
     finally:
         client.close()
 
@@ -133,6 +144,17 @@ def _model_of(batch: Batch, source: Path) -> BatchModel:
     return BatchModel.of(batch.model, resolved, line_format=batch.line_format, endpoint=batch.endpoint)
 
 
+def _end(batch: Batch) -> None:
+    """Store the output and complete the batch if it has not ended. Raises RunLater if that failed."""
+    try:
+        _store_outputs(batch)
+    except (HmiError, OSError) as error:
+        log.exception("The results of batch %s are not stored yet", batch.pk)
+        raise RunLater from error
+    batch_complete(batch=batch)
+    shutil.rmtree(batch.folder, ignore_errors=True)
+
+
 def _store_outputs(batch: Batch) -> None:
     """Store the output files up to their saved sizes. Skips those that are stored, so it may run twice."""
     batch.refresh_from_db()
@@ -156,10 +178,11 @@ def _store_outputs(batch: Batch) -> None:
 
 
 def _as_hmi_error(error: HmiError | OSError) -> HmiError:
-    """A full disk as ``out_of_disk``; other OSErrors are raised."""
+    """A full disk as ``out_of_disk``. Raises RunLater for another OSError."""
     if isinstance(error, HmiError):
         return error
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-        raise error
+        log.error("A batch is continued later", exc_info=error)
+        raise RunLater from error
     log.error("The disk is full: the results of a batch cannot be written")
     return HmiError(ErrorCode.OUT_OF_DISK, "The server's disk is full. The results cannot be stored.")

@@ -9,13 +9,12 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from inference.batches.models import ACTIVE_BATCHES, Batch, BatchState
+from inference.batches.models import ACTIVE_BATCHES, Batch
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import TakeoutPart
 from tenants.datasets.models import File
 from tenants.datasets.storage import stored_open
-from versiontree.jobs.services.background import background_jobs_waiting
 from versiontree.transfer.takeout.tenant_parts import table_part
 
 TAKEOUT_COLUMNS: Final = (
@@ -83,12 +82,6 @@ def _failed_line(line: dict[str, Any]) -> FailedLine:
     body = line["response"]["body"] if "response" in line else line
     error = body.get("error") or {}
     return FailedLine(line.get("line"), line.get("custom_id") or line.get("id"), error.get("message", ""))
-
-
-def other_work_waiting(batch: Batch) -> bool:
-    """Whether other batches or background jobs, of any tenant, wait for a worker."""
-    batches = Batch.unscoped.filter(state=BatchState.WAITING).exclude(pk=batch.pk)
-    return batches.exists() or background_jobs_waiting()
 
 
 def batches_of_file(file: File) -> QuerySet[Batch]:

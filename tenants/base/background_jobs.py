@@ -25,6 +25,7 @@ class BackgroundKind(StrEnum):
     TENANT_DELETION = "tenant_deletion"
     FINE_TUNING_START = "fine_tuning_start"
     UPLOAD_CHECK = "upload_check"
+    BATCH = "batch"
 
 
 MAX_ATTEMPTS: Final = 32_767
@@ -40,9 +41,17 @@ class Reporter(Protocol):
     def report(self, step: int) -> None:
         """Report that `step` steps of the stage are done."""
 
+    def raise_if_cancelled(self) -> None:
+        """Raise if the job must stop."""
+
 
 class RunLater(Exception):
-    """The job cannot be done yet. It is queued again and runs in a minute; that costs no attempt."""
+    """The job cannot be done yet. It is queued again with all its attempts, and runs in a minute, or
+    ``at_once`` behind the jobs that wait."""
+
+    def __init__(self, *, at_once: bool = False) -> None:
+        super().__init__()
+        self.at_once = at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +61,14 @@ class BackgroundWork:
     ``run`` takes the subject and a reporter, and returns what to store as the job's metrics. It may run again
     after the process was killed. ``on_failure`` takes the subject, the error code and the message of a job
     that failed or was cancelled. It is called inside the transaction of that. ``time_limit_s`` is for one
-    attempt, which is then killed.
+    attempt, which is then killed. Jobs of a smaller ``priority`` run first.
     """
 
     run: Callable[[str, Reporter], Mapping[str, Any]]
     on_failure: Callable[[str, str, str], object] = lambda _subject, _code, _message: None
     max_attempts: int = 3
     time_limit_s: int = LONG_TASK_TIME_LIMIT_S
+    priority: int = 0
 
 
 background_work: dict[BackgroundKind, BackgroundWork] = {}

@@ -13,16 +13,18 @@ from django.utils import timezone
 
 from inference.batches.batch_model import check_first_line
 from inference.batches.models import ACTIVE_BATCHES, RETENTION, Batch, BatchFormat, BatchState
-from inference.batches.services.lifecycle import active_batch, batch_dispatch, batches_end
+from inference.batches.services.lifecycle import active_batch, batches_end
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.advisory_lock import advisory_lock
+from tenants.base.background_jobs import BackgroundKind
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File, FilePurpose, Upload
 from tenants.datasets.services.files import file_create, file_delete
 from tenants.datasets.services.uploads import upload_stored_file, uploads_consume
 from tenants.datasets.storage import Readable, stored_open
 from tenants.usage.services.quotas import quota_lock
+from versiontree.jobs.services.background import background_job_create
 from versiontree.tree.resolution import resolve_model
 
 MAX_ACTIVE_BATCHES: Final = 10
@@ -40,14 +42,13 @@ def batch_create(
     endpoint: str = "",
     metadata: Mapping[str, Any] | None = None,
 ) -> Batch:
-    """Create a batch from a file whose first line was checked, and dispatch it.
+    """Create a batch from a file whose first line was checked, and the job that works through it.
 
     An alias is resolved now. Raises ``not_found`` and ``model_not_ready``, ``invalid_field`` for a file of
     another purpose, ``quota_exceeded`` while MAX_ACTIVE_BATCHES are active.
     """
     _check_purpose(file)
     resolved = resolve_model(tenant, model) if model else None
-    now = timezone.now()
     batch = Batch(
         tenant=tenant,
         created_by=person(actor),
@@ -60,15 +61,14 @@ def batch_create(
         filename=file.filename,
         input=file,
         metadata=dict(metadata or {}),
-        dispatched_at=now,
-        expires_at=now + COMPLETION_WINDOW,
+        expires_at=timezone.now() + COMPLETION_WINDOW,
     )
     with transaction.atomic():
         quota_lock(tenant=tenant)
         _check_active_count(tenant)
         batch.save(force_insert=True)
         _audit("batch.create", batch, actor)
-        transaction.on_commit(lambda: batch_dispatch(batch_id=batch.pk))
+        background_job_create(BackgroundKind.BATCH, str(batch.pk), tenant)
     return batch
 
 
@@ -138,7 +138,6 @@ def batch_cancel(*, batch: Batch, actor: Actor) -> Batch:
         message = f"The batch is {batch.get_state_display().lower()}; it cannot be canceled."
         raise HmiError(ErrorCode.INVALID_TRANSITION, message)
     _audit("batch.cancel", batch, actor)
-    transaction.on_commit(lambda: batch_dispatch(batch_id=batch.pk))
     batch.refresh_from_db()
     return batch
 

@@ -1,11 +1,10 @@
-"""The states of a batch as its worker changes them, and recovery and retention of batches.
+"""The states of a batch as its worker changes them, and retention of batches.
 
 See ``Batch`` for the transitions. Each is a compare-and-set, and each end sends a webhook.
 """
 
 import shutil
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -13,22 +12,20 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F, QuerySet, Sum
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from inference.batches.models import ACTIVE_BATCHES, RETENTION, Batch, BatchState
 from tenants.accounts.models import Tenant
-from tenants.base.dispatch import LONG_QUEUE, LOWEST_PRIORITY, dispatch
+from tenants.base.background_jobs import BackgroundKind
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File
 from tenants.usage.selectors import quota_of, storage_used_bytes
 from tenants.webhooks.models import EventKind
 from tenants.webhooks.services.events import event_create, event_links, subscribed_endpoints
+from versiontree.jobs.services.background import background_job_create
 from versiontree.tree.resolution import ResolvedModel
 
-RUN_BATCH_TASK: Final = "batches.run"
-REDISPATCH_AFTER: Final = timedelta(seconds=30)
-MAX_ATTEMPTS: Final = 5
-"""A batch that was started more often without progress fails."""
 STORAGE_OVERDRAFT_BYTES: Final = 1024**3
 """Output of batches may exceed the quota of storage by this much, so that small results are not lost."""
 EVENT_KINDS: Final[Mapping[BatchState, EventKind]] = {
@@ -40,24 +37,12 @@ EVENT_KINDS: Final[Mapping[BatchState, EventKind]] = {
 
 
 def batch_start(*, batch_id: UUID) -> Batch | None:
-    """Mark the batch as running and return it. Also return an ended batch whose output is not stored yet.
-
-    None if there is nothing to do. After MAX_ATTEMPTS without progress the batch fails.
-    """
-    now = timezone.now()
+    """Mark an active batch as running, unless its tenant is suspended. Returns the batch, None if it is
+    gone."""
     active_batch(batch_id).filter(tenant__suspended_at=None).update(
-        state=BatchState.RUNNING, attempts=F("attempts") + 1, dispatched_at=now
+        state=BatchState.RUNNING, started_at=Coalesce("started_at", Now())
     )
-    Batch.unscoped.filter(pk=batch_id, state=BatchState.RUNNING, started_at=None).update(started_at=now)
-    batch = Batch.unscoped.select_related("tenant", "input").filter(pk=batch_id).first()
-    if batch is None or batch.state == BatchState.WAITING:
-        return None
-    if batch.is_active and batch.attempts > MAX_ATTEMPTS:
-        message = f"The batch stopped {MAX_ATTEMPTS} times without progress. The server log has the details."
-        batch_fail(batch=batch, error=HmiError(ErrorCode.JOB_CRASHED, message))
-    if batch.is_active or batch.folder.exists():
-        return batch
-    return None
+    return Batch.unscoped.select_related("tenant", "input").filter(pk=batch_id).first()
 
 
 def batch_set_model(*, batch: Batch, model: str, resolved: ResolvedModel) -> None:
@@ -73,11 +58,9 @@ def batch_save_progress(*, batch: Batch, **progress: int) -> bool:
     running = Batch.unscoped.filter(
         pk=batch.pk, state=BatchState.RUNNING, expires_at__gt=timezone.now(), tenant__suspended_at=None
     )
-    if progress:
-        progress |= {"attempts": 1}
-        for name, value in progress.items():
-            setattr(batch, name, value)
-    return bool(running.update(dispatched_at=timezone.now(), **progress))
+    for name, value in progress.items():
+        setattr(batch, name, value)
+    return bool(running.update(**progress)) if progress else running.exists()
 
 
 def batch_check_storage_quota(*, batch: Batch) -> None:
@@ -97,8 +80,7 @@ def batch_check_storage_quota(*, batch: Batch) -> None:
 
 def batch_pause(*, batch: Batch) -> None:
     """Set a running batch back to waiting."""
-    running = Batch.unscoped.filter(pk=batch.pk, state=BatchState.RUNNING)
-    running.update(state=BatchState.WAITING, attempts=0, dispatched_at=timezone.now())
+    Batch.unscoped.filter(pk=batch.pk, state=BatchState.RUNNING).update(state=BatchState.WAITING)
 
 
 def batch_complete(*, batch: Batch) -> None:
@@ -132,28 +114,29 @@ def batch_attach_file(batch: Batch, kind: str, file: File) -> None:
     setattr(batch, kind, file)
 
 
-def batch_dispatch(*, batch_id: UUID) -> None:
-    """Send a message for a Celery worker to run the batch, behind background jobs."""
-    dispatch(RUN_BATCH_TASK, str(batch_id), queue=LONG_QUEUE, priority=LOWEST_PRIORITY)
+def batch_end_with_job(batch_id: str, code: str, message: str) -> None:
+    """End the batch whose job was cancelled, or failed, and have another job store its results until then.
+    ``BackgroundWork.on_failure`` of batches."""
+    batch = active_batch(UUID(batch_id)).select_related("tenant").first()
+    if batch is None:
+        return
+    if code == ErrorCode.JOB_CANCELLED:  # all data of its tenant is deleted
+        batches_end(active_batch(batch.pk), BatchState.CANCELLED)
+        return
+    batch_fail(batch=batch, error=HmiError(ErrorCode(code), message))
+    background_job_create(BackgroundKind.BATCH, batch_id, batch.tenant)
 
 
-def batches_redispatch() -> None:
-    """End expired batches, and dispatch those again that no worker has touched for REDISPATCH_AFTER."""
-    now = timezone.now()
-    batches_end(Batch.unscoped.filter(state__in=ACTIVE_BATCHES, expires_at__lte=now), BatchState.EXPIRED)
-    stale = Batch.unscoped.filter(dispatched_at__lt=now - REDISPATCH_AFTER)
-    for key in list(stale.filter(state__in=ACTIVE_BATCHES).values_list("pk", flat=True)):
-        Batch.unscoped.filter(pk=key).update(dispatched_at=now)
-        batch_dispatch(batch_id=key)
-    for folder in _folders():  # of ended batches whose output is not stored yet
-        if stale.filter(pk=folder.name).exclude(state__in=ACTIVE_BATCHES).update(dispatched_at=now):
-            batch_dispatch(batch_id=UUID(folder.name))
+def batches_expire() -> None:
+    """End the active batches that have expired."""
+    expired = Batch.unscoped.filter(state__in=ACTIVE_BATCHES, expires_at__lte=timezone.now())
+    batches_end(expired, BatchState.EXPIRED)
 
 
 def batches_delete_expired() -> int:
     """Delete batches that ended more than RETENTION ago, and folders of deleted batches. Returns how many."""
     deleted, _ = Batch.unscoped.filter(finished_at__lt=timezone.now() - RETENTION).delete()
-    for folder in _folders():
+    for folder in (Path(settings.HMI_UPLOAD_ROOT) / ".batches").glob("*-*-*-*-*"):
         if not Batch.unscoped.filter(pk=folder.name).exists():
             shutil.rmtree(folder, ignore_errors=True)
     return deleted
@@ -175,8 +158,7 @@ def batches_end(batches: QuerySet[Batch], state: BatchState, **error: str | int 
     """End the batches that still match the query, and send webhooks. Returns how many."""
     locked = batches.order_by("pk").select_for_update(no_key=True)
     ended = Batch.unscoped.filter(pk__in=list(locked.values_list("pk", flat=True)))
-    now = timezone.now()
-    ended.update(state=state, finished_at=now, dispatched_at=now, **error)
+    ended.update(state=state, finished_at=timezone.now(), **error)
     for batch in ended:
         _notify(batch)
     return len(ended)
@@ -197,7 +179,3 @@ def _notify(batch: Batch) -> None:
         "version": batch.version_number,
     }
     event_create(endpoints=endpoints, kind=kind, data=data)
-
-
-def _folders() -> list[Path]:
-    return list((Path(settings.HMI_UPLOAD_ROOT) / ".batches").glob("*-*-*-*-*"))

@@ -14,7 +14,6 @@ from rest_framework.test import APIClient
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from inference.batches.models import Batch
-from inference.batches.runner import batch_run
 from inference.errors import HplmError
 from inference.generation.requests import FinishReason, TokenEvent
 from inference.openai import prepared_completion
@@ -27,6 +26,7 @@ from inference.text.chat_template import ChatMessage, ChatTemplate
 from inference.text.detokenizer import Detokenizer
 from inference.text.prompts import PromptTokenizer
 from tenants.base.errors import HmiError
+from tests.background import run_batch
 from tests.integration.inference.generation.conftest import Served, tokens_of
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
 from tests.unit.tiny_decoder import EOS, byte_tokenizer, tiny_decoder_folder
@@ -141,7 +141,7 @@ def test_each_answer_names_its_number_format(program: APIClient, worker: Scripte
         assert told.json()["hmi"] == {"number_format": "float32"}
         assert told["x-hmi-number-format"] == "float32"
     made = sent(program, b'"one"\n').json()
-    batch_run(batch_id=made["id"])
+    run_batch(made["id"])
     (line,) = read(program, f"/api/v1/batches/{made['id']}/results")
     assert line["result"]["hmi"] == {"number_format": "float32"}
 
@@ -387,7 +387,7 @@ def test_each_failed_request_of_a_batch_has_its_id_or_its_line(
     lines = [json.dumps(request("ok-1")), "", json.dumps(request("ok-2")) + "\r"]
     lines += [json.dumps(line) for line in ODD_LINES] + ["{not json", json.dumps(request("ok-3"))]
     made = sent_requests(served, "\ufeff".encode() + "\n".join(lines).encode()).json()
-    batch_run(batch_id=uuid.UUID(made["id"].removeprefix("batch-")))
+    run_batch(uuid.UUID(made["id"].removeprefix("batch-")))
     told = client.get(f"/v1/batches/{made['id']}").json()
     odd = len(ODD_LINES) + 1
     assert told["request_counts"] == {"total": odd + 3, "completed": 3, "failed": odd}

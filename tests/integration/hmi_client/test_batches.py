@@ -8,10 +8,11 @@ import pytest
 from django.utils import timezone
 
 from inference.batches.models import Batch
-from inference.batches.services.lifecycle import REDISPATCH_AFTER, batches_redispatch
 from tests.integration.hmi_client.conftest import Hmi, Product
 from tests.processes import CeleryWorker, InferenceWorker, wait_until
 from tests.unit.tiny import tiny_hplm, tiny_root
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.lease_recovery import leases_recover
 
 pytestmark = pytest.mark.slow
 LINES = 20_000
@@ -45,9 +46,9 @@ def test_a_batch_is_answered_whole_though_its_worker_is_killed(
         workers[0].end()
         reached = Batch.unscoped.get(pk=batch)
         assert (reached.state, 0 < reached.lines < LINES) == ("running", True)
-        Batch.unscoped.filter(pk=batch).update(dispatched_at=timezone.now() - 2 * REDISPATCH_AFTER)
+        Job.unscoped.filter(subject=batch).update(lease_expires_at=timezone.now())
         workers.append(CeleryWorker(service_env, tmp_path, queue="long"))
-        batches_redispatch()
+        leases_recover()
         ended = logged_in("batches", "fetch", batch, "--out", out, "--errors", tmp_path / "errors", "--json")
         assert ended.code == 1, ended.err
     finally:

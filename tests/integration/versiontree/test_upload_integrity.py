@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from inference.batches.models import Batch, BatchState
-from inference.batches.runner import batch_run
 from inference.batches.services.batches import batch_submit
 from tenants.base.errors import HmiError
 from tenants.datasets.models import File, Upload
 from tenants.datasets.services.files import file_create
 from tenants.datasets.services.uploads import upload_append, upload_create, upload_receive
 from tenants.datasets.storage import StoredFile, digest_file, stored_path, upload_store
-from tests.background import run_background
+from tests.background import run_background, run_batch
 from tests.integration.tenants.content import stored, stream
 from tests.integration.tenants.tus import offset_of, send
 from tests.integration.versiontree import tree_factory
@@ -174,7 +173,7 @@ def test_a_batch_does_not_read_a_file_that_was_damaged(spam: Version, acme: Tena
     )
     assert batch.input is not None
     damage(stored_path(batch.input.sha256))
-    batch_run(batch_id=batch.pk)
+    run_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.state, batch.error_code) == (BatchState.FAILED, "corrupt_artifact")
     assert "in.jsonl" in batch.error_message

@@ -7,7 +7,6 @@ from django.conf import settings
 
 from hmi_site.celery import app
 from hmi_site.launcher import children
-from inference.batches.services.lifecycle import RUN_BATCH_TASK
 from tenants.base.dispatch import LONG_QUEUE, SHORT_QUEUE, TRAINING_QUEUE
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK
 from versiontree.jobs.services.transitions import RUN_BACKGROUND_JOB_TASK, RUN_JOB_TASK
@@ -51,7 +50,6 @@ def test_what_services_dispatch_are_tasks() -> None:
     dispatched = {
         MEASURE_COVERAGE_TASK,
         RUN_BACKGROUND_JOB_TASK,
-        RUN_BATCH_TASK,
         RUN_JOB_TASK,
         RUN_SHARDS_TASK,
     }

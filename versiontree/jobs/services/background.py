@@ -24,6 +24,7 @@ def background_job_create(
         queued_at=now,
         dispatched_at=now,
         max_attempts=background_work[kind].max_attempts,
+        priority=background_work[kind].priority,
     )
     JobEvent.unscoped.create(job=job, kind=JobState.QUEUED)
     job_dispatch(job_id=job.pk, kind=kind, priority=job.priority)

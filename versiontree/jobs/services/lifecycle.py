@@ -158,22 +158,27 @@ def job_confirm_cancel(*, job_id: UUID | str, worker: str) -> Job:
 
 
 @transaction.atomic
-def job_postpone(*, job_id: UUID | str, worker: str) -> None:
-    """Queue a job again that cannot be done yet. It gets its next message in ``POSTPONED_FOR``. Costs no
-    attempt, and leaves no event: it may be postponed for days. Raises ``LeaseLost``."""
+def job_postpone(*, job_id: UUID | str, worker: str, at_once: bool = False) -> None:
+    """Queue a job again that cannot be done yet. It gets its next message ``at_once`` or in
+    ``POSTPONED_FOR``. It has all its attempts again, and no event: it may be postponed for days. Raises
+    ``LeaseLost``."""
+    now = timezone.now()
     postponed = job_transition(
         job_id=job_id,
         from_states=[JobState.RUNNING],
         to=JobState.QUEUED,
         where=Q(worker=worker, cancel_requested_at=None),
         data={"worker": worker},
-        attempt=F("attempt") - 1,
-        dispatched_at=timezone.now() + POSTPONED_FOR,
+        attempt=0,
+        dispatched_at=now if at_once else now + POSTPONED_FOR,
     )
-    if postponed:
-        JobEvent.unscoped.filter(job_id=job_id, data__worker=worker).delete()  # of its claim, and this one
-    else:
+    if not postponed:
         job_confirm_cancel(job_id=job_id, worker=worker)
+        return
+    JobEvent.unscoped.filter(job_id=job_id, data__worker=worker).delete()  # of its claim, and this one
+    if at_once:
+        job = Job.unscoped.get(pk=job_id)
+        job_dispatch(job_id=job.pk, kind=job.kind, priority=job.priority)
 
 
 @transaction.atomic

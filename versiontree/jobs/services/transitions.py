@@ -117,11 +117,11 @@ RUN_BACKGROUND_JOB_TASK: Final = "workers.run_background_job"
 
 def job_dispatch(*, job_id: UUID, kind: str, priority: int) -> None:
     """Send the job's id to the queue of its kind once the transaction is committed."""
-    send = partial(dispatch, RUN_JOB_TASK, str(job_id), queue=TRAINING_QUEUE, priority=priority)
+    send = partial(dispatch, RUN_JOB_TASK, str(job_id), queue=TRAINING_QUEUE)
     if kind in BACKGROUND_KINDS:
         limit = background_work[BackgroundKind(kind)].time_limit_s
         send = partial(dispatch, RUN_BACKGROUND_JOB_TASK, str(job_id), queue=LONG_QUEUE, time_limit_s=limit)
-    transaction.on_commit(send)
+    transaction.on_commit(partial(send, priority=priority))
 
 
 WAITING_FOR_MACHINE: Final = "waiting for another job on this machine"

@@ -8,8 +8,8 @@ import pytest
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from inference.batches.runner import batch_run
 from tenants.usage.models import AnswerDay
+from tests.background import run_batch
 from tests.integration.inference.api.conftest import Ask, Served
 from tests.processes import InferenceWorker
 from tests.unit.tiny import tiny_texts
@@ -85,7 +85,7 @@ def test_a_batch_counts_its_answers_and_not_its_errors(db: None, served: Served,
     file.name = "in.jsonl"
     client = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.key}")
     sent = client.post("/api/v1/batches", {"model": "graded", "file": file}, format="multipart")
-    batch_run(batch_id=sent.json()["id"])
+    run_batch(sent.json()["id"])
     row = counted()
     assert (row.texts, row.table_texts, row.cascade_texts) == (ALL, ALL, 0)
     assert row.mean_confidence is not None

@@ -10,12 +10,12 @@ import pytest
 from rest_framework.test import APIClient
 
 from inference.batches.models import Batch
-from inference.batches.runner import batch_run
-from inference.batches.services.lifecycle import batches_redispatch
+from inference.batches.services.lifecycle import batches_expire
 from tenants.datasets.models import File, Upload
 from tenants.datasets.services.files import file_create
 from tenants.datasets.services.uploads import upload_receive
 from tenants.usage.models import UsageDay
+from tests.background import run_batch
 from tests.integration.inference.api.conftest import Served
 from tests.processes import InferenceWorker
 from versiontree.tree.models import Version
@@ -90,7 +90,7 @@ def test_every_line_is_answered_once_in_its_order_or_has_an_error(
     sent[3], sent[300], sent[301] = b"{broken", "", {"question": "who?", "context": "she"}
     sent[302:302] = [b"", b'"the city"']
     batch, before = send(api, lines_of(sent)), used("mood")
-    batch_run(batch_id=batch["id"])
+    run_batch(batch["id"])
     told = seen(api, batch)
     assert (told["state"], told["error"]) == ("completed", None)
     assert (told["total_lines"], told["lines"], told["succeeded"], told["failed"]) == (601, 601, 598, 3)
@@ -119,7 +119,7 @@ def test_lines_are_answered_by_the_policy_of_their_version(
 ) -> None:
     version_set_policy(version=Version.unscoped.get(hplm__name="mood"), policy=policy, actor=None)
     batch = send(api, lines_of(TEXTS))
-    batch_run(batch_id=batch["id"])
+    run_batch(batch["id"])
     assert {one["result"]["level"] for one in fetched(api, batch, "results")} == {policy}
 
 
@@ -131,7 +131,7 @@ def test_a_batch_that_was_torn_away_goes_on_where_it_was_and_writes_no_line_twic
     row = Batch.unscoped.get(pk=batch["id"])
     turns = 0
     while seen(api, batch)["state"] != "completed":
-        batch_run(batch_id=row.pk, time_slice_s=0)
+        run_batch(row.pk, time_slice_s=0)
         turns += 1
         assert turns < 100, seen(api, batch)
         for torn in row.folder.glob("*.jsonl"):  # what a killed process leaves beyond what it noted
@@ -149,18 +149,18 @@ def test_what_is_answered_when_a_batch_is_cancelled_or_fails_can_be_fetched(
 ) -> None:
     cancelled, failed, waiting = (send(api, lines_of(["the city"] * 300)) for _ in range(3))
     for batch in (cancelled, failed):
-        batch_run(batch_id=batch["id"], time_slice_s=0)
+        run_batch(batch["id"], time_slice_s=0)
     assert api.post(f"/api/v1/batches/{cancelled['id']}/cancel").json()["state"] == "cancelled"
     Batch.unscoped.filter(pk=failed["id"]).update(version_number=9)
     for batch in (cancelled, failed):
         assert api.get(f"/api/v1/batches/{batch['id']}/results").status_code == 404
-        batch_run(batch_id=batch["id"])
+        run_batch(batch["id"])
         assert len(fetched(api, batch, "results")) == seen(api, batch)["succeeded"] == 256
     assert seen(api, failed)["error"]["code"] == "not_found"
     again = api.post(f"/api/v1/batches/{cancelled['id']}/cancel")
     assert (again.status_code, again.json()["error"]["code"]) == (409, "invalid_transition")
     Batch.unscoped.filter(pk=waiting["id"]).update(expires_at="2000-01-01T00:00Z")
-    batches_redispatch()
+    batches_expire()
     assert [one["state"] for one in api.get("/api/v1/batches").json()["results"]] == [
         "expired",
         "failed",
@@ -171,7 +171,7 @@ def test_what_is_answered_when_a_batch_is_cancelled_or_fails_can_be_fetched(
 
 def test_a_file_of_too_many_lines_fails_whole(api: APIClient) -> None:
     batch = send(api, b'"x"\n' * 1_000_001)
-    batch_run(batch_id=batch["id"])
+    run_batch(batch["id"])
     assert (seen(api, batch)["state"], seen(api, batch)["error"]["code"]) == ("failed", "too_many_inputs")
 
 
@@ -232,7 +232,7 @@ def test_a_batch_of_requests_is_as_the_openai_conventions_have_it(
     asked = openai_batch(served, url, sent)
     made = api.post("/v1/batches", asked | {"metadata": {"of": "May"}}, format="json").json()
     assert (made["status"], made["output_file_id"], made["metadata"]) == ("validating", None, {"of": "May"})
-    batch_run(batch_id=key_of(made))
+    run_batch(key_of(made))
     told = api.get(f"/v1/batches/{made['id']}").json()
     assert (told["status"], told["model"]) == ("completed", "acme/mood")
     assert told["request_counts"] == {"total": 6, "completed": 4, "failed": 2}
@@ -276,7 +276,7 @@ def test_a_failed_batch_names_the_line_that_is_wrong(api: APIClient, served: Ser
     ]
     asked = openai_batch(served, url, b"\n" + lines_of(requests))
     made = api.post("/v1/batches", asked, format="json").json()
-    batch_run(batch_id=key_of(made))
+    run_batch(key_of(made))
     failed = api.get(f"/v1/batches/{made['id']}").json()
     (error,) = failed["errors"]["data"]
     assert failed["status"] == "failed"
@@ -296,7 +296,7 @@ def test_a_batch_of_texts_becomes_vectors_as_one_by_one(
         for at, more in enumerate(({}, {"dimensions": 4}, {"dimensions": 10**6}))
     ]
     made = api.post("/v1/batches", openai_batch(served, url, lines_of(sent)), format="json").json()
-    batch_run(batch_id=key_of(made))
+    run_batch(key_of(made))
     whole, short = (
         line["response"]["body"]["data"] for line in fetched(api, {"id": str(key_of(made))}, "results")
     )

@@ -13,12 +13,12 @@ from rest_framework.test import APIClient
 
 from frontend.views import playground
 from inference.api.infer import InferRun
-from inference.batches.runner import batch_run
 from tenants.accounts.models import Tenant, User
 from tenants.base.errors import INTERNAL_MESSAGE
 from tenants.base.ttl_cache import process_cache
 from tenants.usage.models import LoggedRequest
 from tenants.usage.services.usage import usage_flush
+from tests.background import run_batch
 from tests.integration.inference.api.conftest import Ask, Served
 from tests.processes import InferenceWorker
 
@@ -207,7 +207,7 @@ def test_of_a_batch_only_the_lines_that_failed_are_logged(api: APIClient) -> Non
     file = io.BytesIO(b"\n".join([json.dumps(TEXT).encode(), b'""', json.dumps(TEXT).encode(), b"{"]))
     file.name = "in.jsonl"
     batch = api.post("/api/v1/batches", {"model": "mood", "file": file}, format="multipart").json()
-    batch_run(batch_id=batch["id"])
+    run_batch(batch["id"])
     rows = LoggedRequest.unscoped.order_by("pk")
     assert [ended(one)[:1] + ended(one)[2:] for one in rows] == [
         ("batch", "empty_text", "mood", 1),

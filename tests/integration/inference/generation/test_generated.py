@@ -12,12 +12,12 @@ from redis import Redis
 from rest_framework.test import APIClient
 
 from inference.batches.models import Batch
-from inference.batches.runner import batch_run
 from inference.openai import batched_completions
 from inference.openai.generation_requests import GenerationCall
 from inference.openai.prepared_completion import EncodedCompletion, encode_completion
 from inference.queueing.transport import RequestQueue
 from tenants.datasets.services.files import file_create
+from tests.background import run_batch
 from tests.integration.inference.generation.conftest import QUESTION, Served, tokens_of
 from tests.integration.inference.generation.test_completions import PROMPT, events
 from tests.integration.jobs.generative_world import WRITERS_LORA
@@ -85,7 +85,7 @@ def batch_of(program: APIClient, served: Served, endpoint: str, lines: list[str]
 
 def run(batch: dict[str, Any]) -> None:
     """What the worker of batches does."""
-    batch_run(batch_id=uuid.UUID(batch["id"].removeprefix("batch-")))
+    run_batch(uuid.UUID(batch["id"].removeprefix("batch-")))
 
 
 def lines_of(served: Served, file_id: str) -> list[dict[str, Any]]:
@@ -153,7 +153,7 @@ def test_a_batch_that_is_cancelled_keeps_what_was_written_and_leaves_nothing_in_
     lines = [request(str(at), TEXT, prompt="Once", max_tokens=4) for at in range(40)]
     batch, other = (batch_of(program, served, TEXT, lines) for _ in range(2))
     row = uuid.UUID(batch["id"].removeprefix("batch-"))
-    batch_run(batch_id=row, time_slice_s=0)
+    run_batch(row, time_slice_s=0)
     assert program.post(f"/v1/batches/{batch['id']}/cancel").json()["status"] == "cancelling"
     run(batch)
     told = program.get(f"/v1/batches/{batch['id']}").json()
@@ -177,7 +177,7 @@ def test_lines_of_the_products_own_batches_are_prompts_chats_or_requests(program
     file = io.BytesIO(b"\n".join(json.dumps(line).encode() for line in lines))
     file.name = "in.jsonl"
     made = program.post("/api/v1/batches", {"model": "writer", "file": file}, format="multipart").json()
-    batch_run(batch_id=made["id"])
+    run_batch(made["id"])
     answers, errors = (
         [json.loads(line) for line in b"".join(found.streaming_content).splitlines()]  # type: ignore[attr-defined]
         for kind in ("results", "errors")
