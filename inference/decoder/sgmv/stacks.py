@@ -1,10 +1,10 @@
 """LoRAs one after another in memory, so that one batched product reads those of all short segments."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
 import torch
+from cachetools import LRUCache
 from torch import Tensor
 
 from inference.decoder.lora import DecoderLora
@@ -50,13 +50,9 @@ class LoraStacks:
     """The stacks of a worker, one for each layout and dtype; the one used least recently is dropped."""
 
     def __init__(self) -> None:
-        self._stacks: OrderedDict[tuple[LoraLayout, torch.dtype], LoraStack] = OrderedDict()
+        self._stacks: LRUCache[tuple[LoraLayout, torch.dtype], LoraStack] = LRUCache(MAX_STACKS)
 
     def arrange(self, loras: Sequence[DecoderLora]) -> tuple[list[DecoderLora], Tensor]:
         """As `LoraStack.arrange`; the LoRAs have one layout and dtype."""
         key = loras[0].layout, loras[0].row.dtype
-        stack = self._stacks.setdefault(key, LoraStack(*key))
-        self._stacks.move_to_end(key)
-        if len(self._stacks) > MAX_STACKS:
-            self._stacks.popitem(last=False)
-        return stack.arrange(loras)
+        return self._stacks.setdefault(key, LoraStack(*key)).arrange(loras)
