@@ -14,12 +14,12 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from inference.api.errors import rendered
-from inference.api.parsers import parse_json
 from inference.api.validation import invalid
 from inference.batches.endpoints import Endpoint, parse_input
 from inference.batches.inference_client import NUMBER_FORMAT, InputResult, line_error
 from inference.batches.jsonl import ERRORS, MAX_LINE_BYTES, RESULTS, InputLine, ParsedLine
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.strict_json import parse_json
 from versiontree.tree.resolution import ResolvedModel
 
 MAX_ID_LENGTH: Final = 200

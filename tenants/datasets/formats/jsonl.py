@@ -9,7 +9,7 @@ from typing import Any, Final
 import regex
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.unique_keys import DuplicateKeyError, unique_keys
+from tenants.base.strict_json import DuplicateKeyError, unique_keys
 from tenants.datasets.formats.errors import MAX_CONTENT_LENGTH, file_error
 from tenants.datasets.formats.lines import Source, read_lines
 from tenants.datasets.formats.rows import ColumnMapping, OnRowError, RawRow, find_columns, raise_row_error

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from tenants.base.errors import ErrorCode
-from tenants.base.unique_keys import DuplicateKeyError, unique_keys
+from tenants.base.strict_json import DuplicateKeyError, unique_keys
 from tenants.datasets.formats.errors import file_error
 from tenants.datasets.formats.examples import SpanAnswer
 from tenants.datasets.formats.normalization import (

@@ -44,8 +44,8 @@ from tests.unit.versiontree.mutations import (
 )
 from tests.unit.versiontree.test_archive_mutations import MEMBERS
 from versiontree.transfer.archive.adapter import adapter_open
+from versiontree.transfer.archive.layout import json_object
 from versiontree.transfer.archive.reader import archive_open
-from versiontree.transfer.archive.strict_json import json_object
 from versiontree.tree.resolution import ResolvedModel
 
 MOST_BYTES = 300_000

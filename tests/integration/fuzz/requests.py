@@ -15,7 +15,6 @@ from django.http import HttpResponseBase
 from django.test import Client
 from hypothesis import strategies as st
 
-from inference.api.parsers import parse_json
 from inference.api.validation import fit_inputs, parse_call
 from inference.open_inference.errors import is_oip_path
 from inference.open_inference.parsers import read_body
@@ -24,6 +23,7 @@ from inference.open_inference.signatures import signature_of
 from inference.openai.ids import FILE, format_id, parse_id
 from tenants.base.characters import check_characters
 from tenants.base.scope import PLATFORM_SCOPE, TENANT_SCOPE_PREFIX
+from tenants.base.strict_json import parse_json
 from tenants.datasets.models import Dataset
 from tests.integration.fuzz.cases import JSON, Entrance, nearly, pieces
 from tests.integration.routes.conf import address, routes

@@ -18,7 +18,6 @@ from hmi_site.http.request_body import (
     MAX_SLOW_BODIES_PER_SENDER,
 )
 from hmi_site.launcher.children import MAX_CONNECTIONS
-from inference.api.parsers import DEEPEST, MOST_VALUES
 from inference.batches.models import MAX_LINES, RETENTION
 from inference.batches.services.batches import COMPLETION_WINDOW, MAX_ACTIVE_BATCHES
 from inference.batches.services.lifecycle import STORAGE_OVERDRAFT_BYTES
@@ -32,6 +31,7 @@ from inference.text.tokenization import MAX_CHARACTERS_PER_TOKEN
 from tenants.accounts.services import idempotency
 from tenants.accounts.services.api_keys import MAX_OVERLAP
 from tenants.accounts.services.invitations import INVITATION_LIFETIME
+from tenants.base.strict_json import MAX_DEPTH, MAX_VALUES
 from tenants.base.upload_concurrency import (
     MAX_CONCURRENT_DOWNLOADS,
     MAX_CONCURRENT_STREAMS,
@@ -75,8 +75,8 @@ FIXED: dict[str, Any] = {
     " open": MAX_CONNECTIONS,
     "Downloads of more than 256 KiB, of a tenant or of one address that nobody is signed in"
     " at": MAX_CONCURRENT_DOWNLOADS,
-    "Values in a JSON body, at any depth": MOST_VALUES,
-    "Lists and objects within each other in a JSON body": DEEPEST,
+    "Values in a JSON body, at any depth": MAX_VALUES,
+    "Lists and objects within each other in a JSON body": MAX_DEPTH,
     "JSON of an adapter's folder": MAX_CONFIG_BYTES,
     "Processor time to read an adapter, or to write one": CPU_LIMIT_S,
     "Fits of tokenizers to different files of a tenant, in each web process; one is computed at a time, and"

@@ -1,6 +1,6 @@
 """What a body may cost: the other threads run while a large one is read."""
 
-from inference.api.parsers import _DECODER, parse_json
+from tenants.base.strict_json import _DECODER, parse_json
 from tests.other_threads import turns_meanwhile
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from tenants.base.disk import disk_full_errors
-from versiontree.transfer.archive.layout import invalid_archive
+from versiontree.transfer.archive.layout import invalid_archive, json_object
 from versiontree.transfer.archive.reader import CHUNK
 from versiontree.transfer.archive.sources import Source, files_check, read_errors, source_open
-from versiontree.transfer.archive.strict_json import json_object
 
 CONFIG: Final = "adapter_config.json"
 CONFIG_FILES: Final = (CONFIG, "head_config.json", "config.json")

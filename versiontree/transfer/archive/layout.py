@@ -15,7 +15,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tenants.base.characters import check_characters
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.strict_json import parse_json
 from versiontree.artifact_store import FileEntry
 from versiontree.tree.models.version import MAIN_ROLE, REQUIRED_ROLES, VersionKind
 from versiontree.tree.root_kind import RootKind
@@ -26,6 +28,10 @@ MANIFEST: Final = "manifest.json"
 CARD: Final = "README.md"
 CONFIG: Final = "config.json"
 ARTIFACTS: Final = "artifacts"
+MAX_TEXT_BYTES: Final = 4 * 1024**2
+"""Of a JSON file and of the model card."""
+MAX_JSON_DEPTH: Final = 24
+MAX_JSON_VALUES: Final = 600_000
 LOCAL_CONFIG_KEYS: Final = frozenset({"source"})
 """Config keys that are not exported: they are paths on the exporting server."""
 ALLOWED_FILES: Final[Mapping[str, frozenset[str]]] = {
@@ -179,3 +185,16 @@ def config_json(nodes: tuple[Node, ...]) -> dict[str, Any]:
 def invalid_archive(message: str, **details: Any) -> HmiError:
     """The error ``invalid_archive`` with this message."""
     return HmiError(ErrorCode.INVALID_ARCHIVE, message, param="archive", details=details or None)
+
+
+def json_object(content: bytes, name: str) -> dict[str, Any]:
+    """Parse a JSON object. Raises ``invalid_archive``, naming the file, if it is invalid or over a limit."""
+    try:
+        value = parse_json(content, what="The file", max_values=MAX_JSON_VALUES, max_depth=MAX_JSON_DEPTH)
+        check_characters(value)
+    except HmiError as error:
+        limit = {"limit": MAX_JSON_VALUES} if error.code == ErrorCode.BODY_TOO_LARGE else {}
+        raise invalid_archive(f"{name}: {error.message}", **limit) from error
+    if not isinstance(value, dict):
+        raise invalid_archive(f"{name} is not a JSON object.")
+    return value

@@ -14,6 +14,7 @@ from versiontree.transfer.archive.layout import (
     CARD,
     CONFIG,
     FORMAT,
+    MAX_TEXT_BYTES,
     Contents,
     Node,
     artifact_files,
@@ -22,7 +23,6 @@ from versiontree.transfer.archive.layout import (
     kind_of_root,
 )
 from versiontree.transfer.archive.metrics import node_check
-from versiontree.transfer.archive.strict_json import MAX_BYTES
 from versiontree.tree.models import RootKind
 from versiontree.tree.models.hplm import MAX_DESCRIPTION_LENGTH
 from versiontree.tree.models.version import OPTIONAL_ROLES, REQUIRED_ROLES, VersionKind
@@ -161,7 +161,7 @@ def _check_files(contents: Contents) -> None:
 
 def _check_size(name: str, entry: FileEntry) -> None:
     """Limit the size of files that are read into memory as text. Weights and tables have no limit."""
-    limit = MAX_BYTES_OF.get(name, MAX_BYTES if name.endswith(TEXTS) else None)
+    limit = MAX_BYTES_OF.get(name, MAX_TEXT_BYTES if name.endswith(TEXTS) else None)
     if limit is not None and entry["size"] > limit:
         raise invalid_archive(f"{name} is longer than {limit:,} bytes.", limit=limit)
 

@@ -9,10 +9,18 @@ from typing import IO, Final
 
 from tenants.base.disk import disk_full_errors
 from versiontree.artifact_store import FileEntry
-from versiontree.transfer.archive.layout import ARTIFACTS, CARD, CONFIG, MANIFEST, Contents, invalid_archive
+from versiontree.transfer.archive.layout import (
+    ARTIFACTS,
+    CARD,
+    CONFIG,
+    MANIFEST,
+    MAX_TEXT_BYTES,
+    Contents,
+    invalid_archive,
+    json_object,
+)
 from versiontree.transfer.archive.manifest import manifest_contents, manifest_files
 from versiontree.transfer.archive.sources import Source, files_check, read_errors, source_open
-from versiontree.transfer.archive.strict_json import MAX_BYTES, json_object
 
 CHUNK: Final = 1024**2
 
@@ -71,10 +79,10 @@ def _check_files(source: Source, files: dict[str, FileEntry], max_bytes: int) ->
 
 
 def _small(source: Source, name: str) -> bytes:
-    if source.sizes[name] > MAX_BYTES:
+    if source.sizes[name] > MAX_TEXT_BYTES:
         raise invalid_archive(f"{name} is too long.")
     with read_errors(name), source.open(name) as stream:
-        return stream.read(MAX_BYTES)
+        return stream.read(MAX_TEXT_BYTES)
 
 
 def _unpack(source: Source, name: str, entry: FileEntry, folder: Path) -> None:

@@ -17,7 +17,7 @@ from tests.unit.versiontree.forging import (
     zip_of,
     zip_with,
 )
-from versiontree.transfer.archive.strict_json import MAX_BYTES
+from versiontree.transfer.archive.layout import MAX_TEXT_BYTES
 
 Forge = Callable[[Members], bytes]
 WEIGHTS = "hplm.safetensors"
@@ -140,12 +140,9 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
         lambda members: zip_of({**members, **{f"f{number}": b"" for number in range(5000)}}),
         "more than 4,096",
     ),
-    "long manifest": (manifested(b'{"files": "' + b" " * MAX_BYTES + b'"}'), "too long"),
-    "deep manifest": (manifested(b'{"a":' * 100_000), "recursion"),
+    "long manifest": (manifested(b'{"files": "' + b" " * MAX_TEXT_BYTES + b'"}'), "too long"),
     "nested manifest": (manifested(b'{"a":' * 30 + b"1" + b"}" * 30), "nested"),
-    "key twice": (manifested(b'{"type": 1, "type": 2}'), "occurs twice"),
-    "NaN": (manifested(b'{"type": NaN}'), "not a number"),
-    "too large a number": (manifested(b'{"type": 1e999}'), "too large"),
+    "NaN": (manifested(b'{"type": NaN}'), "not a JSON number"),
     "NUL": (manifested(b'{"type": "\\u0000"}'), "NUL"),
     "other format": (say(format=99), "format 99"),
     "other thing": (say(type="else"), "not an archive of a version"),

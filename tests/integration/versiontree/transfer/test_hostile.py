@@ -15,8 +15,8 @@ from tests.integration.versiontree.transfer.conftest import zipped
 from tests.integration.versiontree.transfer.forgeries import FORGERIES, WEIGHTS
 from tests.integration.versiontree.transfer.site import Site, everything
 from tests.unit.versiontree.forging import members_of, resealed, with_part, zip_of
+from versiontree.transfer.archive.layout import MAX_JSON_VALUES, MAX_TEXT_BYTES
 from versiontree.transfer.archive.reader import Archive
-from versiontree.transfer.archive.strict_json import MAX_BYTES, MAX_VALUES
 from versiontree.transfer.services.version_import import version_import
 
 pytestmark = [
@@ -89,18 +89,18 @@ def test_a_small_archive_that_would_unpack_to_a_large_one_is_refused_by_its_dire
 @pytest.mark.parametrize("name", ["README.md", "hplm.json"])
 def test_text_member_above_the_limit_is_refused(name: str, site: Site) -> None:
     members = members_of(zipped(site.hplm))
-    content = os.urandom(MAX_BYTES // 2 + 1).hex().encode()
+    content = os.urandom(MAX_TEXT_BYTES // 2 + 1).hex().encode()
     archive = zip_of(with_part(members, name, content))
     error = refused(site, io.BytesIO(archive))
-    assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MAX_BYTES})
+    assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MAX_TEXT_BYTES})
 
 
 def test_a_manifest_that_would_take_many_times_its_size_in_memory_is_refused(site: Site) -> None:
     members = members_of(zipped(site.hplm))
-    content = b'{"files": [' + b"{}," * (MAX_VALUES // 2) + b"{}]}"
-    assert len(content) < MAX_BYTES
+    content = b'{"files": [' + b"{}," * (MAX_JSON_VALUES // 2) + b"{}]}"
+    assert len(content) < MAX_TEXT_BYTES
     error = refused(site, io.BytesIO(zip_of({**members, "manifest.json": content})))
-    assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MAX_VALUES})
+    assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MAX_JSON_VALUES})
 
 
 def test_the_disk_is_asked_before_an_archive_is_unpacked(

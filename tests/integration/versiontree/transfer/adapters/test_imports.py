@@ -230,7 +230,7 @@ def test_unsupported_adapter_is_refused_and_leaves_nothing(
         ({**sound, "pytorch_model_head.bin": b"x"}, "pickle"),
         ({**sound, "adapter_model.safetensors": b"x" * 64}, "safetensors"),
         ({**sound, "adapter_config.json": b"[1]"}, "JSON object"),
-        ({**sound, "adapter_config.json": b"[" * 100_000}, "JSON"),
+        ({**sound, "adapter_config.json": b"[" * 100_000}, "nested"),
         ({f"{top}/{name}": sound[name] for name in sound for top in "ab"}, "exactly one"),
         ({"README.md": b"A card."}, "adapter_config.json is missing"),
         ({"adapter_config.json": json.dumps(config).encode()}, "missing"),
