@@ -51,7 +51,7 @@ def mood(key: str, **more: Any) -> dict[str, Any]:
     return {"kind": "dataset", "task": "classification", "files": {"train": key}, **more}
 
 
-def test_a_large_upload_that_passed_is_not_read_again_to_be_stored(
+def test_saved_result_of_a_large_check_is_stored_without_reading_again(
     committed: World, checked: Callable[..., dict[str, Any]], upload_root: Path
 ) -> None:
     client = committed.client(committed.developer)
@@ -74,7 +74,7 @@ def test_a_large_upload_that_passed_is_not_read_again_to_be_stored(
     assert not any((upload_root / ".check_results").iterdir())
 
 
-def test_what_was_kept_is_not_taken_where_it_is_not_what_was_checked(
+def test_changed_saved_result_is_not_used(
     committed: World, checked: Callable[..., dict[str, Any]], upload_root: Path
 ) -> None:
     client = committed.client(committed.developer)
@@ -90,7 +90,7 @@ def test_what_was_kept_is_not_taken_where_it_is_not_what_was_checked(
         assert made.read_bytes() == CONTENT + b"%d\n" % number
 
 
-def test_what_was_kept_is_not_taken_for_what_is_asked_otherwise(
+def test_saved_result_of_other_options_is_not_used(
     committed: World, checked: Callable[..., dict[str, Any]], upload_root: Path
 ) -> None:
     client = committed.client(committed.developer)
@@ -102,7 +102,7 @@ def test_what_was_kept_is_not_taken_for_what_is_asked_otherwise(
     assert Dataset.unscoped.get().labels == ["a", "b"]
 
 
-def test_of_an_upload_is_kept_what_the_last_check_made_and_nothing_once_it_is_gone(
+def test_upload_has_one_saved_result_and_none_after_its_deletion(
     committed: World, checked: Callable[..., dict[str, Any]], upload_root: Path
 ) -> None:
     client = committed.client(committed.developer)
@@ -123,7 +123,7 @@ def test_of_an_upload_is_kept_what_the_last_check_made_and_nothing_once_it_is_go
     assert not orphan.exists()
 
 
-def test_what_is_kept_is_storage_and_nothing_is_kept_beyond_it(
+def test_saved_results_count_as_storage_within_the_quota(
     committed: World, checked: Callable[..., dict[str, Any]], upload_root: Path
 ) -> None:
     client, tenant = committed.client(committed.developer), committed.tenant
@@ -140,7 +140,7 @@ def test_what_is_kept_is_storage_and_nothing_is_kept_beyond_it(
     assert not any((upload_root / ".check_results").iterdir())
 
 
-def test_nothing_is_kept_of_what_was_deleted_while_it_was_read(
+def test_no_result_is_saved_of_an_upload_deleted_during_the_check(
     committed: World,
     checked: Callable[..., dict[str, Any]],
     upload_root: Path,
@@ -159,7 +159,7 @@ def test_nothing_is_kept_of_what_was_deleted_while_it_was_read(
     assert not any((upload_root / ".check_results").glob("*"))
 
 
-def test_a_verdict_by_older_rules_is_not_taken(
+def test_saved_result_of_older_rules_is_not_used(
     committed: World, checked: Callable[..., dict[str, Any]], settings: Settings
 ) -> None:
     key = sent(committed.client(committed.developer), CONTENT)

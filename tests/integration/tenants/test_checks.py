@@ -36,9 +36,7 @@ pytestmark = pytest.mark.usefixtures("in_acme_scope")
 CONTENT = CORPUS.encode()
 
 
-def test_a_corpus_of_an_upload_is_stored_and_the_upload_is_used_up(
-    committed: World, upload_root: Path
-) -> None:
+def test_stored_corpus_consumes_its_upload(committed: World, upload_root: Path) -> None:
     client = committed.client(committed.developer)
     answer = ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)})
     assert (answer.status_code, answer.json()["state"]) == (201, "stored"), answer.json()
@@ -53,7 +51,7 @@ def test_a_corpus_of_an_upload_is_stored_and_the_upload_is_used_up(
     assert (event.verb, event.actor) == ("corpus.upload", committed.developer)
 
 
-def test_a_dataset_of_three_uploads_is_stored_by_a_key(committed: World) -> None:
+def test_key_stores_a_dataset_of_three_uploads(committed: World) -> None:
     _, plaintext = committed.key()
     client = committed.client(key=plaintext)
     files = {
@@ -72,7 +70,7 @@ def test_a_dataset_of_three_uploads_is_stored_by_a_key(committed: World) -> None
     assert {split.split: split.rows for split in dataset.splits.all()} == dict.fromkeys(files, 20)
 
 
-def test_a_check_that_stores_nothing_leaves_the_upload_for_later(world: World) -> None:
+def test_check_without_storing_keeps_the_upload(world: World) -> None:
     client = world.client(world.developer)
     key = sent(client, CONTENT)
     answer = ask(client, kind="corpus", files={"file": key}, store=False).json()
@@ -82,7 +80,7 @@ def test_a_check_that_stores_nothing_leaves_the_upload_for_later(world: World) -
     assert ask(client, kind="corpus", name="news", files={"file": key}).json()["state"] == "stored"
 
 
-def test_bad_rows_are_told_with_row_line_reason_and_content(world: World) -> None:
+def test_invalid_rows_have_row_line_reason_and_content(world: World) -> None:
     bad = [*(json.dumps(row) for row in texts(20)), '{"text": "", "label": "good"}', "{no json", "[]"]
     client = world.client(world.developer)
     key = sent(client, "\n".join(bad).encode(), "mood.jsonl")
@@ -98,7 +96,7 @@ def test_bad_rows_are_told_with_row_line_reason_and_content(world: World) -> Non
     assert Upload.unscoped.filter(pk=key).exists()
 
 
-def test_rows_of_a_table_that_cannot_be_read_are_told(world: World) -> None:
+def test_invalid_rows_of_a_table_have_their_content(world: World) -> None:
     client = world.client(world.developer)
     table = "text,label\n" + "a text,good\nanother,bad\n" * 10 + "one,two,three\nlonely\n"
     key = sent(client, table.encode(), "mood.csv")
@@ -109,7 +107,7 @@ def test_rows_of_a_table_that_cannot_be_read_are_told(world: World) -> None:
     ]
 
 
-def test_an_upload_that_is_not_complete_is_refused(world: World) -> None:
+def test_incomplete_upload_is_refused(world: World) -> None:
     client = world.client(world.developer)
     address = begun(client, 100)
     send(client, address, b"a" * 40)
@@ -117,7 +115,7 @@ def test_an_upload_that_is_not_complete_is_refused(world: World) -> None:
     assert (refused.status_code, refused.json()["error"]["details"]) == (409, {"offset": 40, "size": 100})
 
 
-def test_what_another_uploaded_cannot_be_used(world: World) -> None:
+def test_upload_of_another_user_is_not_found(world: World) -> None:
     key = sent(world.client(world.developer), CONTENT)
     refused = ask(world.client(world.owner), kind="corpus", name="news", files={"file": key})
     assert refused.status_code == 404
@@ -133,12 +131,12 @@ def test_what_another_uploaded_cannot_be_used(world: World) -> None:
         ({"kind": "model", "files": {"file": str(UUID(int=1))}}, "kind"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(world: World, fields: dict[str, Any], param: str) -> None:
+def test_check_with_wrong_fields_is_refused(world: World, fields: dict[str, Any], param: str) -> None:
     refused = ask(world.client(world.developer), **fields)
     assert (refused.status_code, refused.json()["error"]["param"]) == (422, param)
 
 
-def test_an_upload_and_what_is_made_of_it_do_not_count_twice(committed: World) -> None:
+def test_upload_and_its_corpus_count_once_in_the_quota(committed: World) -> None:
     limit = len(CONTENT) + 100
     Quota.unscoped.update_or_create(tenant=committed.tenant, defaults={"max_storage_bytes": limit})
     client = committed.client(committed.developer)
@@ -147,7 +145,7 @@ def test_an_upload_and_what_is_made_of_it_do_not_count_twice(committed: World) -
     assert storage_used(committed.tenant) == len(CONTENT)
 
 
-def test_a_large_upload_waits_for_a_worker(committed: World, large: None, nudged: list[UUID]) -> None:
+def test_large_upload_waits_for_a_worker(committed: World, large: None, nudged: list[UUID]) -> None:
     client = committed.client(committed.developer)
     answer = ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)})
     assert (answer.status_code, answer.json()["state"]) == (202, "waiting")
@@ -160,7 +158,7 @@ def test_a_large_upload_waits_for_a_worker(committed: World, large: None, nudged
         assert Corpus.unscoped.count() == 1
 
 
-def test_of_one_tenant_so_many_checks_wait_and_no_more(
+def test_checks_beyond_the_limit_of_a_tenant_are_refused(
     committed: World, large: None, nudged: list[UUID], settings: Settings
 ) -> None:
     settings.HMI_MAX_CHECKS = 2
@@ -175,7 +173,7 @@ def test_of_one_tenant_so_many_checks_wait_and_no_more(
     assert ask(client, **asked).status_code == 202
 
 
-def test_characters_that_the_database_cannot_hold_are_replaced_in_errors_of_checks(world: World) -> None:
+def test_characters_that_postgres_cannot_store_are_replaced_in_errors(world: World) -> None:
     line = json.dumps({"te\0xt": "a", "lab\ud800el": "good"})
     client = world.client(world.developer)
     key = sent(client, f"{line}\n".encode() * 20, "mood.jsonl")
@@ -186,9 +184,7 @@ def test_characters_that_the_database_cannot_hold_are_replaced_in_errors_of_chec
     assert not set("\0\ud800") & set(error["message"] + "".join(error["details"]["found"]))
 
 
-def test_a_check_that_fails_while_the_request_waits_has_ended(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_crashed_inline_check_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(**_: Any) -> None:
         raise ZeroDivisionError
 
@@ -202,7 +198,7 @@ def test_a_check_that_fails_while_the_request_waits_has_ended(
     assert (check.state, check.error["code"]) == ("refused", "internal")
 
 
-def test_an_upload_that_is_there_for_two_splits_frees_its_bytes_once(committed: World) -> None:
+def test_upload_of_two_splits_releases_its_bytes_once(committed: World) -> None:
     content = jsonl(texts(20)).encode()
     client = committed.client(committed.developer)
     key = sent(client, content, "mood.jsonl")
@@ -216,9 +212,7 @@ def test_an_upload_that_is_there_for_two_splits_frees_its_bytes_once(committed: 
     assert storage_used(committed.tenant) == 2 * len(content)
 
 
-def test_what_was_used_by_another_meanwhile_is_not_stored_twice(
-    committed: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_upload_used_meanwhile_is_not_stored_again(committed: World, monkeypatch: pytest.MonkeyPatch) -> None:
     client = committed.client(committed.developer)
     key = sent(client, CONTENT)
 
@@ -247,7 +241,7 @@ def test_check_is_refused_when_the_last_worker_of_its_background_job_is_lost(
 @pytest.mark.parametrize(
     ("lease", "state", "code"), [(CancelledLease, "refused", "job_cancelled"), (LostLease, "running", "")]
 )
-def test_a_large_check_stops_while_it_reads_when_its_job_is_cancelled_or_lost(
+def test_large_check_stops_when_its_job_is_cancelled_or_lost(
     committed: World, large: None, nudged: list[UUID], lease: type[FixedLease], state: str, code: str
 ) -> None:
     client = committed.client(committed.developer)
@@ -259,7 +253,7 @@ def test_a_large_check_stops_while_it_reads_when_its_job_is_cancelled_or_lost(
         assert not Corpus.unscoped.exists()
 
 
-def test_a_large_check_that_waits_is_not_interrupted_when_larger_ones_are_checked_at_once(
+def test_waiting_large_check_is_kept_after_the_inline_limit_was_raised(
     committed: World, large: None, nudged: list[UUID], settings: Settings
 ) -> None:
     client = committed.client(committed.developer)
@@ -271,9 +265,7 @@ def test_a_large_check_that_waits_is_not_interrupted_when_larger_ones_are_checke
     assert UploadCheck.unscoped.get().state == "stored"
 
 
-def test_an_upload_does_not_expire_while_a_worker_is_to_read_it(
-    committed: World, large: None, nudged: list[UUID]
-) -> None:
+def test_upload_of_a_waiting_check_does_not_expire(committed: World, large: None, nudged: list[UUID]) -> None:
     client = committed.client(committed.developer)
     key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
     Upload.unscoped.update(expires_at=timezone.now() - timedelta(hours=1))
@@ -292,7 +284,7 @@ def test_small_check_whose_web_process_ended_is_refused_as_interrupted(world: Wo
     assert (check.state, check.error["code"]) == ("refused", "internal")
 
 
-def test_checks_that_ended_long_ago_are_forgotten(world: World) -> None:
+def test_ended_checks_expire(world: World) -> None:
     client = world.client(world.developer)
     ask(client, kind="corpus", files={"file": sent(client, CONTENT)}, store=False)
     assert checks_expire() == 0

@@ -40,7 +40,7 @@ def together(count: int, act: Any) -> list[Any]:
     return results
 
 
-def test_of_uploads_with_one_name_at_once_one_wins(transactional_db: None, upload_root: Path) -> None:
+def test_concurrent_uploads_with_one_name_store_one(transactional_db: None, upload_root: Path) -> None:
     world = make_world()
     results = together(4, lambda number: put_corpus(world, CORPUS + f"number {number}\n" * (number % 2)))
     made = [result for result in results if isinstance(result, Corpus)]
@@ -49,7 +49,7 @@ def test_of_uploads_with_one_name_at_once_one_wins(transactional_db: None, uploa
     assert stored(upload_root) == {f"{made[0].sha256[:2]}/{made[0].sha256}"}
 
 
-def test_a_file_survives_when_one_is_deleted_while_another_comes_in(
+def test_file_stays_when_one_row_is_deleted_while_another_is_stored(
     transactional_db: None, upload_root: Path
 ) -> None:
     world = make_world()
@@ -68,7 +68,7 @@ def test_a_file_survives_when_one_is_deleted_while_another_comes_in(
         assert not stored(upload_root)
 
 
-def test_a_file_is_not_removed_between_its_placing_and_the_commit(
+def test_file_is_not_removed_between_its_rename_and_the_commit(
     transactional_db: None, upload_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = make_world()

@@ -40,7 +40,7 @@ class Watching:
 
 
 @pytest.mark.parametrize("checksum", [None, Checksum("sha256", b64(hashlib.sha256(b"").digest()))])
-def test_no_connection_to_the_database_is_held_while_a_client_sends(
+def test_database_connection_is_released_while_a_client_sends(
     transactional_db: None, upload_root: Path, checksum: Checksum | None
 ) -> None:
     world, body = make_world(), Watching()
@@ -49,7 +49,7 @@ def test_no_connection_to_the_database_is_held_while_a_client_sends(
     assert body.connected == [False]
 
 
-def test_forms_are_read_without_a_connection_in_one_of_the_tenants_places(
+def test_forms_are_read_without_a_database_connection_in_an_upload_slot(
     transactional_db: None, upload_root: Path
 ) -> None:
     world = make_world()
@@ -66,7 +66,7 @@ def test_forms_are_read_without_a_connection_in_one_of_the_tenants_places(
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full"), path
 
 
-def test_what_is_here_already_is_taken_without_giving_up_a_lock(
+def test_local_file_is_received_without_releasing_the_connection(
     transactional_db: None, upload_root: Path
 ) -> None:
     world = make_world()
@@ -91,7 +91,7 @@ def _is_free(name: str) -> bool:
         connection.close()
 
 
-def test_one_tenant_sends_so_many_pieces_at_once_and_no_more(world: World) -> None:
+def test_pieces_of_a_tenant_beyond_its_slots_are_refused(world: World) -> None:
     client = world.client(world.developer)
     address = begun(client, 100)
     with ExitStack() as others:
@@ -108,7 +108,7 @@ def test_one_tenant_sends_so_many_pieces_at_once_and_no_more(world: World) -> No
         assert send(client, address, b"a" * 10, offset).status_code == 204
 
 
-def test_half_of_the_web_servers_threads_are_left_to_what_is_no_upload(settings: Settings) -> None:
+def test_uploads_take_at_most_half_of_the_web_threads(settings: Settings) -> None:
     settings.HMI_WEB_THREADS = 2 * MAX_CONCURRENT_UPLOADS
     with ExitStack() as others:
         for _ in range(MAX_CONCURRENT_UPLOADS):

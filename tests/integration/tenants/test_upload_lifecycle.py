@@ -33,7 +33,7 @@ from tests.integration.world import World
 pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 
-def test_an_upload_is_not_found_by_others_of_its_tenant(world: World) -> None:
+def test_upload_is_not_found_by_others_of_its_tenant(world: World) -> None:
     address = begun(world.client(world.developer), 100)
     bare = address.replace("/tenants/acme", "")
     for client, place in ((world.client(world.owner), address), (world.client(key=world.key()[1]), bare)):
@@ -43,7 +43,7 @@ def test_an_upload_is_not_found_by_others_of_its_tenant(world: World) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 3 * 1024**2])  # a form is kept in memory, or on the disk
-def test_no_way_of_sending_files_takes_the_space_that_is_left_to_the_database(
+def test_files_are_refused_while_only_the_reserved_disk_space_is_free(
     world: World, upload_root: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     client, address, complete = world.client(world.developer), "", (CORPUS * (1 + size // len(CORPUS)))
@@ -75,7 +75,7 @@ def test_no_way_of_sending_files_takes_the_space_that_is_left_to_the_database(
     assert not Corpus.unscoped.exists()
 
 
-def test_a_key_uploads_too_and_lists_its_own(world: World) -> None:
+def test_key_lists_its_own_uploads(world: World) -> None:
     _, plaintext = world.key()
     client = world.client(key=plaintext)
     answer = begin(client, 3, address="/api/v1/uploads", fingerprint="42")
@@ -86,7 +86,7 @@ def test_a_key_uploads_too_and_lists_its_own(world: World) -> None:
     assert [(one["fingerprint"], one["offset"], one["size_bytes"]) for one in listed] == [("42", 3, 3)]
 
 
-def test_an_upload_that_is_deleted_is_gone_with_its_file(committed: World, upload_root: Path) -> None:
+def test_deleted_upload_is_gone_with_its_file(committed: World, upload_root: Path) -> None:
     client = committed.client(committed.developer)
     address = begun(client, 100)
     send(client, address, b"a" * 10)
@@ -95,7 +95,7 @@ def test_an_upload_that_is_deleted_is_gone_with_its_file(committed: World, uploa
     assert not stored(upload_root)
 
 
-def test_what_is_announced_counts_against_the_quota_until_it_is_deleted(world: World) -> None:
+def test_announced_size_counts_in_the_quota_until_deletion(world: World) -> None:
     Quota.unscoped.update_or_create(tenant=world.tenant, defaults={"max_storage_bytes": 1000})
     client = world.client(world.developer)
     address = begun(client, 800)
@@ -106,12 +106,7 @@ def test_what_is_announced_counts_against_the_quota_until_it_is_deleted(world: W
     assert begin(client, 1000).status_code == 201
 
 
-def test_a_file_beyond_the_limit_is_refused_before_a_byte_is_sent(world: World, settings: Settings) -> None:
-    settings.HMI_UPLOAD_MAX_BYTES = 100
-    assert begin(world.client(world.developer), 101).status_code == 413
-
-
-def test_what_nobody_goes_on_with_expires_and_a_new_piece_puts_that_off(
+def test_upload_expires_unless_a_piece_arrives(
     committed: World, upload_root: Path, settings: Settings
 ) -> None:
     settings.HMI_UPLOAD_EXPIRY_H = 2.0
@@ -128,7 +123,7 @@ def test_what_nobody_goes_on_with_expires_and_a_new_piece_puts_that_off(
     assert timedelta(hours=1.9) < remaining <= timedelta(hours=2)
 
 
-def test_a_file_without_a_row_is_swept_once_it_is_old(world: World, upload_root: Path) -> None:
+def test_old_file_without_a_row_is_deleted(world: World, upload_root: Path) -> None:
     folder = upload_root / UPLOADS_FOLDER
     folder.mkdir()
     for name, age_s in (("old", 7200), ("new", 10)):
@@ -139,7 +134,7 @@ def test_a_file_without_a_row_is_swept_once_it_is_old(world: World, upload_root:
     assert stored(upload_root) == {f"{UPLOADS_FOLDER}/new"}
 
 
-def test_what_is_gone_cannot_be_spent_but_may_be_deleted_once_more(world: World) -> None:
+def test_used_upload_cannot_be_used_again(world: World) -> None:
     upload = upload_create(tenant=world.tenant, filename="a", size=0, actor=world.developer)
     uploads_consume([upload, upload])
     with pytest.raises(HmiError) as refused:

@@ -17,14 +17,14 @@ def developer(world: World) -> APIClient:
     return world.client(world.developer)
 
 
-def test_the_server_says_what_of_the_protocol_it_speaks(developer: APIClient) -> None:
+def test_options_name_the_version_and_extensions(developer: APIClient) -> None:
     answer = developer.options(UPLOADS)
     assert (answer.status_code, answer["Tus-Version"]) == (204, "1.0.0")
     assert answer["Tus-Extension"] == "creation,checksum,expiration,termination"
     assert answer["Tus-Checksum-Algorithm"] == "sha256,sha1"
 
 
-def test_a_fingerprint_with_a_nul_is_kept_without_it(developer: APIClient) -> None:
+def test_nul_is_removed_from_the_fingerprint(developer: APIClient) -> None:
     assert developer.get(begun(developer, 5, fingerprint="a\0b")).json()["fingerprint"] == "ab"
 
 
@@ -32,7 +32,7 @@ def test_a_fingerprint_with_a_nul_is_kept_without_it(developer: APIClient) -> No
     ("content_type", "status"),
     [("text/plain", 415), ("application/octet-stream", 204), (f"{PIECE}; charset=utf-8", 204)],
 )
-def test_a_piece_has_the_content_type_of_bytes(developer: APIClient, content_type: str, status: int) -> None:
+def test_piece_of_text_is_refused(developer: APIClient, content_type: str, status: int) -> None:
     headers = {**TUS, "Upload-Offset": "0"}
     answer = developer.generic(
         "PATCH", begun(developer, 5), "abcde", content_type=content_type, headers=headers
@@ -40,7 +40,7 @@ def test_a_piece_has_the_content_type_of_bytes(developer: APIClient, content_typ
     assert answer.status_code == status
 
 
-def test_the_metadata_comes_back_as_it_was_sent(developer: APIClient) -> None:
+def test_head_returns_the_metadata_as_sent(developer: APIClient) -> None:
     metadata = f"filename {b64('größe.txt')},is_confidential,digest {b64(bytes(range(256)))}"
     made = developer.post(UPLOADS, headers={**TUS, "Upload-Length": "5", "Upload-Metadata": metadata})
     assert made.status_code == 201, made.content
@@ -51,14 +51,14 @@ def test_the_metadata_comes_back_as_it_was_sent(developer: APIClient) -> None:
     assert "Upload-Metadata" not in developer.head(bare["Location"], headers=TUS)
 
 
-def test_the_name_of_a_file_is_read_as_uppy_sends_it(developer: APIClient) -> None:
+def test_filename_is_read_from_the_metadata_of_uppy(developer: APIClient) -> None:
     metadata = f"relativePath {b64('null')},name {b64('a.csv')},type {b64('text/csv')}"
     made = developer.post(UPLOADS, headers={**TUS, "Upload-Length": "5", "Upload-Metadata": metadata})
     assert made.status_code == 201, made.content
     assert developer.get(made["Location"]).json()["filename"] == "a.csv"
 
 
-def test_a_client_that_cannot_send_patch_or_delete_names_the_method_in_a_header(developer: APIClient) -> None:
+def test_method_is_overridden_by_the_header(developer: APIClient) -> None:
     address = begun(developer, 5)
 
     def post(method: str, body: str = "", **headers: str) -> Any:
@@ -73,7 +73,7 @@ def test_a_client_that_cannot_send_patch_or_delete_names_the_method_in_a_header(
     assert post("BREW").status_code == 405
 
 
-def test_a_body_that_comes_with_the_creation_is_sent_again_from_the_offset_in_the_answer(
+def test_body_of_the_creation_is_not_stored(
     developer: APIClient,
 ) -> None:
     headers = {**TUS, "Upload-Length": "5"}
@@ -99,7 +99,7 @@ def test_a_body_that_comes_with_the_creation_is_sent_again_from_the_offset_in_th
         ({"Upload-Length": "5", "Upload-Metadata": "filename /w=="}, "Upload-Metadata"),
     ],
 )
-def test_a_creation_that_the_protocol_does_not_allow_is_400(
+def test_creation_with_wrong_headers_is_400(
     developer: APIClient, headers: dict[str, str], param: str | None
 ) -> None:
     answer = developer.post(UPLOADS, headers={**TUS, **headers})
@@ -110,17 +110,17 @@ def test_a_creation_that_the_protocol_does_not_allow_is_400(
 
 
 @pytest.mark.parametrize("length", [str(10**13), "9" * 500])
-def test_a_file_that_is_too_large_is_413(developer: APIClient, length: str) -> None:
+def test_creation_above_the_size_limit_is_413(developer: APIClient, length: str) -> None:
     answer = developer.post(UPLOADS, headers={**TUS, "Upload-Length": length})
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "file_too_large")
 
 
-def test_an_offset_beyond_any_file_is_a_conflict(developer: APIClient) -> None:
+def test_offset_of_thirty_digits_is_a_conflict(developer: APIClient) -> None:
     answer = send(developer, begun(developer, 5), b"abcde", headers={"Upload-Offset": "9" * 30})
     assert answer.status_code == 409
 
 
-def test_a_checksum_that_is_not_supported_is_400_and_nothing_is_stored(developer: APIClient) -> None:
+def test_unsupported_checksum_is_400_and_stores_nothing(developer: APIClient) -> None:
     address = begun(developer, 5)
     for checksum in ("md5 AAAA", "sha1 not-base64", "sha1"):
         answer = send(developer, address, b"abcde", headers={"Upload-Checksum": checksum})
@@ -128,7 +128,7 @@ def test_a_checksum_that_is_not_supported_is_400_and_nothing_is_stored(developer
     assert offset_of(developer, address) == 0
 
 
-def test_another_version_is_refused_before_anything_is_done(developer: APIClient) -> None:
+def test_other_version_of_the_protocol_is_412(developer: APIClient) -> None:
     address = begun(developer, 5)
     for method in ("HEAD", "DELETE"):
         answer = developer.generic(method, address, headers={"Tus-Resumable": "0.2.2"})

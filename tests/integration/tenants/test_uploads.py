@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import transaction
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from tenants.base.errors import ErrorCode
@@ -34,7 +33,7 @@ from tests.unit.tenants.files import refused
 pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 
-def test_a_corpus_is_stored_once_in_canonical_form(world: World, upload_root: Path) -> None:
+def test_corpus_is_stored_once_in_canonical_form(world: World, upload_root: Path) -> None:
     corpus = put_corpus(world, "\ufeff" + CORPUS.replace("\n", "\r\n"))
     assert corpus_file(corpus).read_text() == CORPUS
     digest = hashlib.sha256(CORPUS.encode()).hexdigest()
@@ -88,7 +87,7 @@ def test_a_refused_dataset_leaves_nothing(
     assert nothing_is_left(upload_root)
 
 
-def test_a_wrong_task_split_or_name_leaves_nothing(world: World, upload_root: Path) -> None:
+def test_dataset_with_unknown_task_or_split_is_refused(world: World, upload_root: Path) -> None:
     assert refused(ErrorCode.INVALID_FIELD, lambda: put_dataset(world, task="translation")).param == "task"
     files = {"../../evil": ("a.jsonl", stream(rows(40)))}
     refused(ErrorCode.INVALID_FIELD, lambda: put_dataset(world, files=files))
@@ -98,19 +97,19 @@ def test_a_wrong_task_split_or_name_leaves_nothing(world: World, upload_root: Pa
 
 
 @pytest.mark.parametrize("name", ["a\nb", "x" * 101, "a\0", "\ud800"])
-def test_a_name_that_cannot_be_shown_leaves_nothing(world: World, upload_root: Path, name: str) -> None:
+def test_name_that_cannot_be_shown_is_refused(world: World, upload_root: Path, name: str) -> None:
     assert refused(ErrorCode.INVALID_FIELD, lambda: put_dataset(world, name=name)).param == "name"
     assert refused(ErrorCode.INVALID_FIELD, lambda: put_corpus(world, name=name)).param == "name"
     assert nothing_is_left(upload_root)
 
 
-def test_a_file_beyond_the_limit_leaves_nothing(world: World, upload_root: Path, settings: Any) -> None:
+def test_file_above_the_size_limit_is_refused(world: World, upload_root: Path, settings: Any) -> None:
     settings.HMI_UPLOAD_MAX_BYTES = 100
     refused(ErrorCode.FILE_TOO_LARGE, lambda: put_corpus(world))
     assert nothing_is_left(upload_root)
 
 
-def test_a_taken_name_is_a_conflict_and_keeps_the_first(world: World, upload_root: Path) -> None:
+def test_second_upload_with_a_name_is_a_conflict(world: World, upload_root: Path) -> None:
     first = put_corpus(world)
     before = stored(upload_root)
     refused(ErrorCode.CONFLICT, lambda: put_corpus(world, CORPUS + "and more\n"))
@@ -123,11 +122,7 @@ def test_a_taken_name_is_a_conflict_and_keeps_the_first(world: World, upload_roo
     assert len(stored(upload_root)) == 4
 
 
-def test_other_tenants_may_use_the_same_name(world: World) -> None:
-    assert put_corpus(world).sha256 == put_corpus(world, tenant=world.other, actor=world.stranger).sha256
-
-
-def test_uploads_beyond_the_quota_leave_nothing(world: World, upload_root: Path) -> None:
+def test_upload_above_the_quota_is_refused(world: World, upload_root: Path) -> None:
     Quota.unscoped.filter(tenant=world.tenant).update(max_storage_bytes=len(CORPUS) - 1)
     error = refused(ErrorCode.QUOTA_EXCEEDED, lambda: put_corpus(world))
     assert error.details == {
@@ -142,7 +137,7 @@ def test_uploads_beyond_the_quota_leave_nothing(world: World, upload_root: Path)
     put_corpus(world)
 
 
-def test_a_failure_of_the_disk_leaves_no_row(
+def test_full_disk_while_storing_leaves_no_row(
     world: World, upload_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = UploadStore.add
@@ -157,13 +152,7 @@ def test_a_failure_of_the_disk_leaves_no_row(
     assert nothing_is_left(upload_root)
 
 
-def test_an_upload_inside_a_transaction_is_our_own_mistake(committed: World, upload_root: Path) -> None:
-    with pytest.raises(RuntimeError, match="durable"), transaction.atomic():
-        put_corpus(committed)
-    assert nothing_is_left(upload_root)
-
-
-def test_a_preview_tells_the_same_and_stores_nothing(world: World, upload_root: Path) -> None:
+def test_preview_has_the_report_of_the_upload_and_stores_nothing(world: World, upload_root: Path) -> None:
     files = {"train": ("C:\\data\\train\n.jsonl", stream(rows(40)))}
     shown = dataset_preview(task="classification", files=files)
     assert nothing_is_left(upload_root)
@@ -176,7 +165,7 @@ def test_a_preview_tells_the_same_and_stores_nothing(world: World, upload_root: 
     assert corpus_preview(stream=stream(CORPUS), filename="a")["rows"][0] == "line number 0 of the corpus"
 
 
-def test_a_deleted_upload_takes_its_file_along(
+def test_deletion_removes_a_file_that_no_other_row_has(
     world: World, upload_root: Path, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
 ) -> None:
     mine, theirs = put_corpus(world), put_corpus(world, tenant=world.other)

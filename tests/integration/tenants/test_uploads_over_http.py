@@ -71,7 +71,7 @@ def state(key: str, address: str | None) -> dict[str, object]:
     return found
 
 
-def test_a_stock_client_resumes_after_the_web_server_was_killed(web: Web, key: str, content: Path) -> None:
+def test_tus_client_resumes_after_the_web_server_was_killed(web: Web, key: str, content: Path) -> None:
     options = {"chunk_size": 4 * MEBIBYTE, "metadata": {"filename": "big.txt"}, "upload_checksum": True}
     begun = client_of(web, key).uploader(str(content), **options)
     begun.upload(stop_at=8 * MEBIBYTE)
@@ -89,7 +89,7 @@ def test_a_stock_client_resumes_after_the_web_server_was_killed(web: Web, key: s
     )
 
 
-def test_a_file_in_one_piece_is_not_held_in_memory(web: Web, key: str, tmp_path: Path) -> None:
+def test_large_piece_is_not_held_in_memory(web: Web, key: str, tmp_path: Path) -> None:
     size = 256 * MEBIBYTE
     path = tmp_path / "huge.txt"
     with path.open("wb") as file:

@@ -50,7 +50,7 @@ def answered(batch: Batch) -> Batch:
     return Batch.unscoped.get(pk=batch.pk)
 
 
-def test_a_batch_is_deleted_with_its_files_once_it_has_ended(
+def test_ended_batch_is_deleted_with_its_files(
     model: Version,
     acme: TenantFixture,
     globex: TenantFixture,
@@ -90,7 +90,7 @@ def test_deleted_batch_leaves_a_shared_input_file(model: Version, acme: TenantFi
     assert not File.unscoped.exists()
 
 
-def test_a_cancelled_batch_is_deleted_when_its_worker_has_let_it_go(
+def test_cancelled_batch_is_not_deleted_while_a_worker_has_its_lock(
     model: Version, acme: TenantFixture
 ) -> None:
     client, batch = with_key(acme, "infer", "manage"), sent(acme)
@@ -114,7 +114,7 @@ def test_a_cancelled_batch_is_deleted_when_its_worker_has_let_it_go(
     assert error(client.delete(where))[:2] == (404, "not_found")
 
 
-def test_owners_and_administrators_delete_and_cancel_batches(
+def test_owners_and_staff_delete_and_cancel_batches(
     model: Version, acme: TenantFixture, client: Client
 ) -> None:
     page = "/t/acme/batches/"

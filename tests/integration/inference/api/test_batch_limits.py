@@ -27,7 +27,7 @@ def allow(served: Served, **limits: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_batch_that_nobody_answers_gives_way_to_others(
+def test_batch_without_answers_gives_way_to_others(
     api: APIClient, busy: InferenceWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch, _ = send(api, lines_of(TEXTS)), send(api, lines_of(TEXTS))
@@ -40,7 +40,7 @@ def test_a_batch_that_nobody_answers_gives_way_to_others(
     assert (seen(api, batch)["state"], seen(api, batch)["succeeded"]) == ("completed", 4)
 
 
-def test_a_batch_asks_nothing_beyond_the_quota_of_the_day(
+def test_batch_waits_when_the_daily_quota_is_used_up(
     api: APIClient, worker: InferenceWorker, served: Served
 ) -> None:
     batch, before = send(api, lines_of(TEXTS)), list(UsageDay.unscoped.order_by("pk").values())
@@ -50,7 +50,7 @@ def test_a_batch_asks_nothing_beyond_the_quota_of_the_day(
     assert list(UsageDay.unscoped.order_by("pk").values()) == before
 
 
-def test_a_batch_is_not_completed_for_a_tenant_that_was_suspended_meanwhile(
+def test_batch_of_a_tenant_suspended_meanwhile_waits(
     api: APIClient, worker: InferenceWorker, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch, ours = send(api, lines_of(TEXTS)), Tenant.objects.filter(pk=served.world.tenant.pk)
@@ -68,7 +68,7 @@ def test_a_batch_is_not_completed_for_a_tenant_that_was_suspended_meanwhile(
     assert (seen(api, batch)["state"], seen(api, batch)["succeeded"]) == ("completed", 4)
 
 
-def test_what_was_answered_is_kept_also_of_a_tenant_with_as_many_files_as_it_may_have(
+def test_results_are_stored_beyond_the_number_of_files(
     api: APIClient, worker: InferenceWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "MAX_FILES", 1)
@@ -77,7 +77,7 @@ def test_what_was_answered_is_kept_also_of_a_tenant_with_as_many_files_as_it_may
     assert len(fetched(api, batch, "results")) == 4
 
 
-def test_a_batch_fails_where_its_answers_go_too_far_beyond_the_storage(
+def test_batch_fails_when_its_results_exceed_the_storage_overdraft(
     api: APIClient, worker: InferenceWorker, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch, _ = send(api, lines_of(["the city"] * 300)), send(api, lines_of(TEXTS))

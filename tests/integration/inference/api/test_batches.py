@@ -83,9 +83,7 @@ def used(hplm: str) -> tuple[int, int]:
     return sum(day.inputs for day in days), sum(day.failed for day in days)
 
 
-def test_every_line_is_answered_once_in_its_order_or_has_an_error(
-    api: APIClient, worker: InferenceWorker
-) -> None:
+def test_each_line_has_one_result_in_order_or_one_error(api: APIClient, worker: InferenceWorker) -> None:
     sent: list[Sent | bytes] = [{"text": TEXTS[at % 4], "id": f"row-{at}"} for at in range(600)]
     sent[3], sent[300], sent[301] = b"{broken", "", {"question": "who?", "context": "she"}
     sent[302:302] = [b"", b'"the city"']
@@ -114,7 +112,7 @@ def test_every_line_is_answered_once_in_its_order_or_has_an_error(
 
 
 @pytest.mark.parametrize("policy", ["table", "full"])
-def test_lines_are_answered_by_the_policy_of_their_version(
+def test_lines_are_answered_by_the_policy_of_the_version(
     api: APIClient, worker: InferenceWorker, policy: str
 ) -> None:
     version_set_policy(version=Version.unscoped.get(hplm__name="mood"), policy=policy, actor=None)
@@ -123,7 +121,7 @@ def test_lines_are_answered_by_the_policy_of_their_version(
     assert {one["result"]["level"] for one in fetched(api, batch, "results")} == {policy}
 
 
-def test_a_batch_that_was_torn_away_goes_on_where_it_was_and_writes_no_line_twice(
+def test_interrupted_batch_continues_without_losing_or_repeating_a_line(
     api: APIClient, worker: InferenceWorker
 ) -> None:
     sent = [{"text": TEXTS[at % 4], "id": str(at)} if at % 100 else "" for at in range(700)]
@@ -144,7 +142,7 @@ def test_a_batch_that_was_torn_away_goes_on_where_it_was_and_writes_no_line_twic
     assert seen(api, other)["state"] == "waiting"
 
 
-def test_what_is_answered_when_a_batch_is_cancelled_or_fails_can_be_fetched(
+def test_results_until_a_cancellation_or_failure_can_be_fetched(
     api: APIClient, worker: InferenceWorker, served: Served
 ) -> None:
     cancelled, failed, waiting = (send(api, lines_of(["the city"] * 300)) for _ in range(3))
@@ -169,13 +167,13 @@ def test_what_is_answered_when_a_batch_is_cancelled_or_fails_can_be_fetched(
     assert api.get("/api/v1/batches?state=expired").json()["results"][0]["id"] == waiting["id"]
 
 
-def test_a_file_of_too_many_lines_fails_whole(api: APIClient) -> None:
+def test_batch_of_too_many_lines_fails(api: APIClient) -> None:
     batch = send(api, b'"x"\n' * 1_000_001)
     run_batch(batch["id"])
     assert (seen(api, batch)["state"], seen(api, batch)["error"]["code"]) == ("failed", "too_many_inputs")
 
 
-def test_nothing_is_kept_of_a_batch_that_is_refused(api: APIClient, served: Served) -> None:
+def test_refused_batch_leaves_no_row_and_no_file(api: APIClient, served: Served) -> None:
     file = io.BytesIO(b'"the city"')
     file.name = "in.jsonl"
     for body, status, code in (
@@ -196,7 +194,7 @@ def test_nothing_is_kept_of_a_batch_that_is_refused(api: APIClient, served: Serv
     assert stranger.post(f"/api/v1/batches/{batch['id']}/cancel").status_code == 404
 
 
-def test_an_upload_becomes_a_batch_and_is_used_up(api: APIClient, served: Served) -> None:
+def test_batch_consumes_its_upload(api: APIClient, served: Served) -> None:
     owner = served.world.owner
     content = lines_of(TEXTS)
     upload = upload_receive(
@@ -214,7 +212,7 @@ def test_an_upload_becomes_a_batch_and_is_used_up(api: APIClient, served: Served
     assert not Upload.unscoped.exists()
 
 
-def test_a_batch_of_requests_is_as_the_openai_conventions_have_it(
+def test_batch_of_requests_follows_the_openai_conventions(
     api: APIClient, worker: InferenceWorker, served: Served
 ) -> None:
     url = "/api/v1/infer"
@@ -268,7 +266,7 @@ def test_a_batch_of_requests_is_as_the_openai_conventions_have_it(
 
 
 @pytest.mark.parametrize("ids", [["a", "b", "a"], ["x" * 90, "b", "x" * 90]], ids=["short ids", "long ids"])
-def test_a_failed_batch_names_the_line_that_is_wrong(api: APIClient, served: Served, ids: list[str]) -> None:
+def test_failed_batch_names_the_wrong_line(api: APIClient, served: Served, ids: list[str]) -> None:
     url, code, param, line = "/v1/embeddings", "invalid_field", "custom_id", 4
     requests = [
         {"custom_id": each, "method": "POST", "url": url, "body": {"model": "mood", "input": "x"}}
@@ -286,7 +284,7 @@ def test_a_failed_batch_names_the_line_that_is_wrong(api: APIClient, served: Ser
     assert own["error"]["code"] == code
 
 
-def test_a_batch_of_texts_becomes_vectors_as_one_by_one(
+def test_batch_of_embeddings_has_the_vectors_of_single_requests(
     api: APIClient, worker: InferenceWorker, served: Served
 ) -> None:
     body = {"model": "places", "input": TEXTS[:2]}

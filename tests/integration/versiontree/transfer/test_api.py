@@ -96,20 +96,3 @@ def test_description_of_a_model_is_changed_and_is_in_its_card(site: Site) -> Non
         refused = client.patch(f"{V1}/models/spam", {"description": wrong}, format="json")
         assert refused.status_code in {400, 422}, wrong[:3]
     assert client.get(f"{V1}/models/spam").json()["description"].startswith("Sorts mail.")
-
-
-def test_license_of_a_model_is_changed(site: Site) -> None:
-    client = with_key(site.acme, "manage")
-    answer = client.patch(f"{V1}/models/spam", {"license": " mit "}, format="json")
-    assert (answer.status_code, answer.json()["license"]) == (200, "mit")
-    assert b"mit" in members_of(zipped(site.hplm))["README.md"]
-    (event,) = AuditEvent.unscoped.filter(verb="model.license")
-    assert (event.subject, event.detail) == ("acme/spam", {"license": "mit"})
-    for wrong in ({"license": "a\nb"}, {"license": "x" * 101}):
-        assert error(client.patch(f"{V1}/models/spam", wrong, format="json")) == (
-            422,
-            "invalid_field",
-            "license",
-        )
-    assert error(client.patch(f"{V1}/models/spam", {}, format="json"))[::2] == (422, "license")
-    assert client.get(f"{V1}/models/spam").json()["license"] == "mit"

@@ -16,14 +16,13 @@ from django.test import Client
 from django.urls import reverse
 from redis import Redis
 
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import HmiError
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.test_races import at_once
 from tests.integration.versiontree.transfer.conftest import zipped
 from tests.integration.versiontree.transfer.site import Models, Site, make_site, store
-from tests.unit.versiontree.forging import members_of, zip_of
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
-from versiontree.transfer.archive.import_lock import MAX_CONCURRENT, LockPurpose, import_lock
+from versiontree.transfer.archive.import_lock import LockPurpose, import_lock
 from versiontree.transfer.archive.reader import Archive, archive_open
 from versiontree.transfer.services import import_plan as import_plans
 from versiontree.transfer.services.import_plan import import_apply, import_plan
@@ -62,16 +61,6 @@ def test_a_second_import_of_a_tenant_is_refused_until_the_first_is_done(site: Si
     assert client.post(at, {"archive": file()}).status_code == 302
 
 
-@pytest.mark.django_db
-def test_a_machine_has_few_turns(site: Site) -> None:
-    held = [site.acme.tenant, None]
-    with import_lock(LockPurpose.IMPORT, held[0]), import_lock(LockPurpose.IMPORT, held[1]):
-        assert len(held) == MAX_CONCURRENT
-        with pytest.raises(HmiError) as caught:
-            version_import(archive=io.BytesIO(b""), tenant=site.globex.tenant, actor=None)
-    assert (caught.value.code, caught.value.details) == (ErrorCode.QUEUE_FULL, {"limit": MAX_CONCURRENT})
-
-
 def test_the_system_takes_the_turn_of_a_process_that_was_killed(artifact_root: Path) -> None:
     read, write = os.pipe()
     if not (child := os.fork()):
@@ -89,18 +78,6 @@ def test_the_system_takes_the_turn_of_a_process_that_was_killed(artifact_root: P
     with import_lock(LockPurpose.IMPORT, None):
         os.close(read)
     os.close(write)
-
-
-@pytest.mark.django_db
-def test_the_turn_passes_on_after_a_refusal(site: Site) -> None:
-    archive = zipped(site.hplm)
-    weights = next(name for name in members_of(archive) if name.endswith("hplm.safetensors"))
-    broken = zip_of({**members_of(archive), weights: b"x" * len(members_of(archive)[weights])})
-    for _ in range(2):
-        with pytest.raises(HmiError) as caught:
-            version_import(archive=io.BytesIO(broken), tenant=site.globex.tenant, actor=None)
-        assert caught.value.code == ErrorCode.INVALID_ARCHIVE
-    assert version_import(archive=io.BytesIO(archive), tenant=site.globex.tenant, actor=None).state == "ready"
 
 
 @pytest.mark.django_db(transaction=True)
