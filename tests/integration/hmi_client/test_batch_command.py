@@ -33,9 +33,7 @@ def fetches(server: Script, **batch: Any) -> None:
     ]
 
 
-def test_failed_lines_are_named_with_their_file_and_the_exit_code_is_1(
-    server: Script, hmi: Hmi, tmp_path: Path
-) -> None:
+def test_failed_lines_end_the_command_with_1(server: Script, hmi: Hmi, tmp_path: Path) -> None:
     fetches(server)
     ended = hmi("batches", "fetch", "b-1")
     assert ended.code == 1
@@ -48,14 +46,14 @@ def test_failed_lines_are_named_with_their_file_and_the_exit_code_is_1(
     assert (json.loads(told.out)["results_file"], json.loads(told.out)["errors_file"]) == ("a", "b")
 
 
-def test_a_batch_whose_lines_are_all_answered_exits_with_0(server: Script, hmi: Hmi) -> None:
+def test_batch_without_failed_lines_ends_the_command_with_0(server: Script, hmi: Hmi) -> None:
     fetches(server, failed=0, errors_bytes=0, succeeded=3)
     ended = hmi("batches", "fetch", "b-1", "--json")
     assert (ended.code, ended.err) == (0, "")
     assert json.loads(ended.out)["errors_file"] is None
 
 
-def test_a_failed_batch_names_its_line(server: Script, hmi: Hmi) -> None:
+def test_failed_batch_is_shown_with_its_line(server: Script, hmi: Hmi) -> None:
     error = {"code": "not_found", "message": "There is no such model.", "param": "model", "line": 2}
     fetches(server, state="failed", error=error, results_bytes=0, errors_bytes=0)
     ended = hmi("batches", "fetch", "b-1")
@@ -64,7 +62,7 @@ def test_a_failed_batch_names_its_line(server: Script, hmi: Hmi) -> None:
 
 
 @pytest.mark.parametrize(("option", "file"), [("--out", "answers"), ("--errors", "failures")])
-def test_a_file_that_exists_is_replaced_only_if_that_is_asked_for(
+def test_existing_file_is_replaced_only_with_overwrite(
     server: Script, hmi: Hmi, tmp_path: Path, option: str, file: str
 ) -> None:
     kept, texts = tmp_path / file, tmp_path / "texts.jsonl"

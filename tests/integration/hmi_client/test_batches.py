@@ -30,7 +30,7 @@ def inference(
     worker.kill()
 
 
-def test_a_batch_is_answered_whole_though_its_worker_is_killed(
+def test_batch_of_a_killed_worker_is_completed(
     site: Product, inference: InferenceWorker, logged_in: Hmi, service_env: dict[str, str], tmp_path: Path
 ) -> None:
     file, out = tmp_path / "texts.jsonl", tmp_path / "answers.jsonl"

@@ -51,7 +51,7 @@ def start_worker(
         yield start
 
 
-def test_the_worker_stores_large_uploads_and_measures_what_tables_hold_of_them(
+def test_long_worker_stores_large_uploads_and_measures_their_coverage(
     world: World, start_worker: Callable[[], CeleryWorker], settings: Settings
 ) -> None:
     worker = start_worker()

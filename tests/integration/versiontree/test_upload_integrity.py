@@ -85,7 +85,7 @@ def test_open_writer_of_an_upload_cannot_change_the_stored_file(spam: Version, a
     assert stored_path(batches[0].input.sha256).stat().st_mode & 0o777 == 0o400
 
 
-def test_a_complete_upload_does_not_change_any_more(acme: TenantFixture) -> None:
+def test_complete_upload_cannot_be_changed(acme: TenantFixture) -> None:
     upload = an_upload(acme)
 
     def another() -> bytes:
@@ -105,7 +105,7 @@ def test_a_complete_upload_does_not_change_any_more(acme: TenantFixture) -> None
     assert client.get(address).json()["sha256"] == hashlib.sha256(CONTENT).hexdigest()
 
 
-def test_a_writer_does_not_follow_an_upload_to_the_one_that_took_its_place(acme: TenantFixture) -> None:
+def test_writer_stops_when_the_file_was_replaced(acme: TenantFixture) -> None:
     upload = an_upload(acme)
     path = upload_store().upload_path(upload.pk)
     elsewhere = path.with_name("elsewhere")
@@ -138,7 +138,7 @@ def test_stored_results_of_a_batch_are_a_copy(acme: TenantFixture, upload_root: 
     assert growing.exists(), "its owner removes it"
 
 
-def test_a_file_that_is_not_what_was_measured_is_not_stored(acme: TenantFixture, upload_root: Path) -> None:
+def test_file_changed_after_its_digest_is_not_stored(acme: TenantFixture, upload_root: Path) -> None:
     changed = upload_root / "changed"
     changed.write_bytes(CONTENT)
     kept = StoredFile(changed, digest_file(changed))
@@ -150,7 +150,7 @@ def test_a_file_that_is_not_what_was_measured_is_not_stored(acme: TenantFixture,
     assert not File.unscoped.exists()
 
 
-def test_a_stored_file_that_was_damaged_is_replaced_by_whoever_sends_it_again(acme: TenantFixture) -> None:
+def test_damaged_stored_file_is_replaced_by_a_new_upload(acme: TenantFixture) -> None:
     def kept() -> Path:
         file = file_create(
             tenant=acme.tenant, purpose="batch", filename="a", stream=stream(CONTENT), actor=None
@@ -167,7 +167,7 @@ def damage(path: Path) -> None:
     path.write_bytes(path.read_bytes()[::-1])
 
 
-def test_a_batch_does_not_read_a_file_that_was_damaged(spam: Version, acme: TenantFixture) -> None:
+def test_batch_of_a_damaged_file_fails(spam: Version, acme: TenantFixture) -> None:
     batch = batch_submit(
         tenant=acme.tenant, model="spam", filename="in.jsonl", stream=stream(CONTENT), actor=acme.owner
     )
@@ -201,7 +201,7 @@ def test_takeout_with_a_damaged_file_fails(
     assert not takeout_path(broken).exists()
 
 
-def test_a_worker_that_was_held_up_does_not_write_to_the_file_that_another_made(
+def test_stalled_worker_does_not_write_to_the_file_of_another(
     acme: TenantFixture, settings: Any, tmp_path: Path
 ) -> None:
     settings.HMI_EXPORT_ROOT = tmp_path / "exports"
@@ -231,7 +231,7 @@ def _files_of(home: TenantFixture) -> list[tuple[str, str]]:
     ]
 
 
-def test_a_dataset_is_not_made_of_a_file_that_was_damaged(acme: TenantFixture) -> None:
+def test_dataset_of_a_damaged_file_is_refused(acme: TenantFixture) -> None:
     rows = json.dumps({"text": "good", "label": "good"}).encode()
     client = signed_in(acme.owner)
     upload = upload_receive(

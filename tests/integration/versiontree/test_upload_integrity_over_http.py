@@ -89,7 +89,7 @@ def batch(wire: httpx.Client, key: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize("web", [SmallDisk], indirect=True)
-def test_a_full_disk_is_told_as_such_and_leaves_nothing_behind(web: Web, wire: httpx.Client) -> None:
+def test_full_disk_is_reported_and_leaves_no_file(web: Web, wire: httpx.Client) -> None:
     large = upload(wire, 5 * MEBIBYTE)
     full = patch(wire, large, LINE * 5)
     assert (full.status_code, full.json()["error"]["code"]) == (422, "out_of_disk")

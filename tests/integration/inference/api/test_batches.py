@@ -248,15 +248,6 @@ def test_batch_of_requests_follows_the_openai_conventions(
         (None, 422),
     ]
     assert [one["id"] for one in api.get("/v1/batches").json()["data"]] == [made["id"]]
-    row = Batch.unscoped.get(pk=key_of(made))
-    row.folder.mkdir()
-    Batch.unscoped.filter(pk=row.pk).update(results=None)  # it has ended, and its files are still to be kept
-    told = api.get(f"/v1/batches/{made['id']}").json()
-    assert (told["status"], told["completed_at"]) == ("finalizing", None)
-    assert told["finalizing_at"]
-    row.folder.rmdir()
-    again = api.post(f"/v1/batches/{made['id']}/cancel")
-    assert (again.status_code, again.json()["error"]["code"]) == (409, "invalid_transition")
     for wrong in (
         {"endpoint": "/v1/responses"},
         {"input_file_id": "file-1"},

@@ -38,7 +38,7 @@ def archive(site: Site, another_site: Any) -> tuple[bytes, set[tuple[str, str]]]
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mutate=mutations)
-def test_an_import_is_all_or_nothing(
+def test_import_of_a_changed_archive_is_complete_or_leaves_nothing(
     mutate: Any, site: Site, archive: tuple[bytes, set[tuple[str, str]]], tmp_path: Path
 ) -> None:
     content, digests = archive
@@ -70,7 +70,7 @@ def stored(site: Site, archive: tuple[bytes, set[tuple[str, str]]]) -> Stored:
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mutate=json_changed("config.json"))
-def test_pages_of_any_accepted_import_render(
+def test_pages_of_an_import_with_changed_config_render(
     mutate: Any, site: Site, archive: tuple[bytes, set[tuple[str, str]]], stored: Stored, client: Client
 ) -> None:
     """The artifacts stay the same, so they are not tried and stored anew: what is said of them is planted."""

@@ -58,7 +58,7 @@ def test_a_version_is_uploaded_with_a_key(site: Site) -> None:
     assert told.status_code == 201
 
 
-def test_refusals_over_http(site: Site) -> None:
+def test_invalid_imports_are_refused_over_http(site: Site) -> None:
     archive = zipped(site.hplm)
     at, client = f"{V1}/import", with_key(site.globex, "manage")
     before = Version.unscoped.count()
@@ -85,7 +85,7 @@ def test_the_platform_imports_roots_for_staff_only(site: Site, another_site: Mov
     ]
 
 
-def test_description_of_a_model_is_changed_and_is_in_its_card(site: Site) -> None:
+def test_changed_description_of_a_model_is_in_its_card(site: Site) -> None:
     client, said = with_key(site.acme, "manage"), {"description": " Sorts mail.\n\nNot for <b>court</b>. "}
     answer = client.patch(f"{V1}/models/spam", said, format="json")
     assert answer.json()["description"] == "Sorts mail.\n\nNot for <b>court</b>."

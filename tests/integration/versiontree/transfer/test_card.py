@@ -79,7 +79,7 @@ def test_missing_license_is_unknown_in_the_card(site: Site, tmp_path: Path) -> N
     assert rows_of(card, "Licenses") == [["Root bare", "unknown", ""]]
 
 
-def test_words_of_people_are_text_and_no_markup(site: Site) -> None:
+def test_description_is_escaped_in_the_card(site: Site) -> None:
     evil = "a | b\n\n# title <script> [link](x) `code`"
     Domain.unscoped.filter(pk=tree_factory.domain_of(site.domain).pk).update(description=evil)
     version = Version.unscoped.get(pk=site.domain.pk)
@@ -87,7 +87,7 @@ def test_words_of_people_are_text_and_no_markup(site: Site) -> None:
     assert line.endswith("a | b # title \\<script\\> \\[link\\](x) \\`code\\`")
 
 
-def test_the_config_tells_how_each_version_was_made_and_no_secrets(site: Site) -> None:
+def test_config_has_settings_and_data_of_each_version_and_no_secrets(site: Site) -> None:
     members = members_of(zipped(site.hplm))
     config = json.loads(members["config.json"])
     assert config["metrics"] == MEASURED

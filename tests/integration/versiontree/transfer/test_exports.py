@@ -35,7 +35,7 @@ def test_only_a_ready_version_is_exported(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["out", "out.zip"])
-def test_an_export_overwrites_nothing(name: str, site: Site, tmp_path: Path) -> None:
+def test_export_to_an_existing_path_is_a_conflict(name: str, site: Site, tmp_path: Path) -> None:
     (tmp_path / name).symlink_to("nowhere")
     with pytest.raises(HmiError) as caught:
         version_export(version=site.hplm, out=tmp_path / name, actor=None)
@@ -44,7 +44,7 @@ def test_an_export_overwrites_nothing(name: str, site: Site, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["out", "out.zip"])
-def test_an_export_is_there_whole_or_not_at_all(
+def test_failed_export_leaves_no_file(
     name: str, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
@@ -66,7 +66,7 @@ def test_an_export_is_there_whole_or_not_at_all(
     assert [path.name for path in (tmp_path / "to").iterdir()] == [name]
 
 
-def test_no_other_user_can_read_what_a_tenant_leaves_on_the_disk(
+def test_files_of_a_tenant_are_private_to_the_system_user(
     site: Site, tried_here: None, upload_root: Path, tmp_path: Path
 ) -> None:
     client, tenant, owner = site.client(site.acme.owner), site.acme.tenant, site.acme.owner
@@ -84,7 +84,7 @@ def test_no_other_user_can_read_what_a_tenant_leaves_on_the_disk(
     assert open_to_others(tmp_path) == []
 
 
-def test_a_download_of_what_was_changed_on_disk_is_no_zip_file(site: Site) -> None:
+def test_download_of_a_damaged_artifact_breaks_off(site: Site) -> None:
     weights = store().path("hplm", site.hplm.digest) / "hplm.safetensors"
     weights.chmod(0o644)
     content = bytearray(weights.read_bytes())

@@ -46,7 +46,7 @@ def brought(content: bytes, site: GenerativeSite, **more: Any) -> Version:
     return version_import(archive=io.BytesIO(content), **asked)
 
 
-def test_a_branch_answers_elsewhere_with_the_same_tokens(site: GenerativeSite, another_site: Move) -> None:
+def test_imported_branch_generates_the_same_tokens(site: GenerativeSite, another_site: Move) -> None:
     expected = generated("llama", str(NUMBER), PROMPT, TOKENS)
     assert completion(site.hplm) == expected
     archive, held = zipped(site.hplm, branch=True), artifacts_of(site.hplm)
@@ -58,22 +58,6 @@ def test_a_branch_answers_elsewhere_with_the_same_tokens(site: GenerativeSite, a
     assert (hplm.hplm and hplm.hplm.task, root.root.kind, root.name) == ("generation", "decoder", "smol")
     assert (hplm.metrics, root.metrics) == (site.hplm.metrics, site.root.metrics)
     assert root.root.source_url == "https://huggingface.co/acme/smol"
-
-
-def test_a_model_moves_to_a_tenant_of_a_site_that_has_its_decoder(site: GenerativeSite) -> None:
-    version = brought(zipped(site.hplm), site, name="theirs")
-    assert (version.parent, version.digest, version.name) == (site.root, site.hplm.digest, "theirs")
-    assert completion(version) == completion(site.hplm)
-
-
-def test_a_decoder_alone_is_exported_and_imported_for_the_platform(
-    site: GenerativeSite, another_site: Move
-) -> None:
-    archive = zipped(site.root)
-    another_site()
-    version = brought(archive, site, tenant=None)
-    assert (version.root.kind, version.digest) == ("decoder", site.root.digest)
-    store().verify("root", version.digest)
 
 
 def weights(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Change:
@@ -154,7 +138,7 @@ def test_a_takeout_holds_an_archive_of_a_generative_model(site: GenerativeSite) 
     assert completion(version) == completion(site.hplm)
 
 
-def test_a_deleted_tenants_models_go_and_the_decoder_stays(
+def test_tenant_deletion_removes_generative_models_and_keeps_the_decoder(
     site: GenerativeSite, redis_client: Redis, upload_root: Path, tmp_path: Path, settings: Any
 ) -> None:
     settings.HMI_EXPORT_ROOT = tmp_path / "exports"

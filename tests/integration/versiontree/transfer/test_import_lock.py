@@ -61,7 +61,7 @@ def test_a_second_import_of_a_tenant_is_refused_until_the_first_is_done(site: Si
     assert client.post(at, {"archive": file()}).status_code == 302
 
 
-def test_the_system_takes_the_turn_of_a_process_that_was_killed(artifact_root: Path) -> None:
+def test_killed_process_releases_its_import_lock(artifact_root: Path) -> None:
     read, write = os.pipe()
     if not (child := os.fork()):
         try:
@@ -81,7 +81,7 @@ def test_the_system_takes_the_turn_of_a_process_that_was_killed(artifact_root: P
 
 
 @pytest.mark.django_db(transaction=True)
-def test_files_are_read_and_written_outside_of_transactions(
+def test_import_unpacks_and_stores_files_outside_transactions(
     committed: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[str, bool]] = []
@@ -103,7 +103,7 @@ def test_files_are_read_and_written_outside_of_transactions(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_machines_that_import_onto_one_root_number_its_versions(
+def test_concurrent_imports_onto_one_root_get_different_numbers(
     committed: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newer = further_root(committed)

@@ -38,7 +38,7 @@ def models(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.django_db
-def test_a_branch_grows_elsewhere_with_the_same_digests_and_answers(
+def test_trained_branch_is_imported_with_the_same_digests_and_answers(
     site: Site, another_site: Callable[[], None], client: Client
 ) -> None:
     archive, said, held = zipped(site.hplm, branch=True), predictions(site.hplm), artifacts_of(site.hplm)
@@ -53,7 +53,7 @@ def test_a_branch_grows_elsewhere_with_the_same_digests_and_answers(
         assert client.get(version_url(site.globex.tenant, step)).status_code == 200
 
 
-def test_the_files_of_artifacts_are_those_that_jobs_write(models: Models, tmp_path: Path) -> None:
+def test_archives_allow_the_files_that_jobs_write(models: Models, tmp_path: Path) -> None:
     of_root, of_domain = files_of(models.root["root"]), files_of(models.domain["lower"])
     assert of_root | HEAD | POOLER == ALLOWED_FILES["root"]
     assert of_domain | HEAD == ALLOWED_FILES["lower"]

@@ -58,9 +58,7 @@ def send(client: APIClient, site: Site, content: Members | bytes, **more: Any) -
     return client.post(f"{V1}/import/adapter", told, format="multipart")
 
 
-def test_a_lora_adapter_answers_as_the_original_from_the_same_states(
-    site: Site, root: Root, globex: APIClient
-) -> None:
+def test_imported_lora_has_the_outputs_of_the_original(site: Site, root: Root, globex: APIClient) -> None:
     members = {f"my-lora/{name}": content for name, content in lora_members(root).items()}
     answer = send(globex, site, members, labels=["no", "perhaps", "yes"], license="mit")
     assert answer.status_code == 201, answer.content
@@ -80,7 +78,7 @@ def test_a_lora_adapter_answers_as_the_original_from_the_same_states(
     torch.testing.assert_close(torch.from_numpy(np.stack(served)), expected, atol=2e-5, rtol=1e-4)
 
 
-def test_a_further_version_and_a_card_that_says_what_was_left_out(
+def test_adapter_becomes_a_further_version_with_a_card_of_dropped_tensors(
     site: Site, root: Root, globex: APIClient
 ) -> None:
     assert send(globex, site, lora_members(root)).status_code == 201
@@ -100,7 +98,7 @@ def test_a_further_version_and_a_card_that_says_what_was_left_out(
     assert error(other) == (422, "invalid_field", "archive")
 
 
-def test_an_adapter_of_adapterhub_brings_its_tags(site: Site, root: Root, globex: APIClient) -> None:
+def test_adapterhub_adapter_keeps_its_tags(site: Site, root: Root, globex: APIClient) -> None:
     answer = send(globex, site, bottleneck_members(root))
     assert answer.status_code == 201, answer.content
     version = Version.unscoped.get(pk=answer.json()["id"])
@@ -109,7 +107,7 @@ def test_an_adapter_of_adapterhub_brings_its_tags(site: Site, root: Root, globex
     assert error(send(globex, site, bottleneck_members(root, first=1), name="more"))[1] == "invalid_archive"
 
 
-def test_an_adapter_of_adapterhub_with_one_output_is_a_regression(
+def test_adapterhub_adapter_with_one_output_is_a_regression(
     site: Site, root: Root, globex: APIClient
 ) -> None:
     head = {"heads.tags.1.weight": draw(1, root.config.hidden, seed=7), "heads.tags.1.bias": draw(1, seed=8)}
@@ -153,7 +151,7 @@ NEWS = ("politics", "sport", "weather")
     ],
     ids=["the folder says so", "who imports it says so"],
 )
-def test_an_adapter_of_adapterhub_gives_each_label_by_itself_and_goes_back_as_such(
+def test_multilabel_adapter_of_adapterhub_is_imported_and_exported(
     site: Site, root: Root, globex: APIClient, kind: str, said: Any
 ) -> None:
     asked = {} if said else {"task": "multilabel", "labels": list(NEWS)}
@@ -181,7 +179,7 @@ def test_an_adapter_of_adapterhub_gives_each_label_by_itself_and_goes_back_as_su
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
-def test_a_task_that_the_head_cannot_have_is_refused(site: Site, root: Root, globex: APIClient) -> None:
+def test_task_that_does_not_fit_the_head_is_refused(site: Site, root: Root, globex: APIClient) -> None:
     tokens = lora_members(root, task_type="TOKEN_CLS")
     for members, words in (
         (bottleneck_members(root), "each token"),
