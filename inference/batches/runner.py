@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from inference.batches.batch_model import BatchModel, check_first_line
+from inference.batches.batch_model import BatchModel
 from inference.batches.jsonl import OUTPUT_KINDS, output_path, read_lines
 from inference.batches.line_formats import CustomIds
 from inference.batches.models import MAX_LINES, RETENTION, Batch, BatchFormat, BatchState
@@ -24,7 +24,6 @@ from inference.batches.services.lifecycle import (
     batch_fail,
     batch_pause,
     batch_save_progress,
-    batch_set_model,
     batch_start,
 )
 from inference.queueing.replies import InferClient
@@ -97,7 +96,7 @@ def _process_lines(batch: Batch, reporter: Reporter) -> None:
     source = _verified_input(batch)
     if batch.total_lines is None:
         _count_lines(batch, source)
-    model = _model_of(batch, source)
+    model = _model_of(batch)
     client = InferClient(settings.REDIS_URL, capacity=BACKGROUND_CAPACITY, background=True)
     try:
         BatchProcessor(batch, model, client, reporter, TIME_SLICE_S).run(source)
@@ -132,14 +131,8 @@ def _count_lines(batch: Batch, source: Path) -> None:
     batch_save_progress(batch=batch, total_lines=total)
 
 
-def _model_of(batch: Batch, source: Path) -> BatchModel:
+def _model_of(batch: Batch) -> BatchModel:
     """What answers the batch. Raises HmiError if it is not ready."""
-    if batch.version_number is None:  # created before the first line was checked at once
-        with source.open("rb") as lines:
-            first = check_first_line(
-                lines, tenant=batch.tenant, line_format=batch.line_format, endpoint=batch.endpoint
-            )
-        batch_set_model(batch=batch, model=first.reference, resolved=first.resolved)
     resolved = resolve_model(batch.tenant, f"{batch.model_name}:{batch.version_number}")
     return BatchModel.of(batch.model, resolved, line_format=batch.line_format, endpoint=batch.endpoint)
 

@@ -37,7 +37,7 @@ def batch_create(
     tenant: Tenant,
     file: File,
     actor: Actor,
-    model: str = "",
+    model: str,
     line_format: str = BatchFormat.INPUTS,
     endpoint: str = "",
     metadata: Mapping[str, Any] | None = None,
@@ -48,7 +48,7 @@ def batch_create(
     another purpose, ``quota_exceeded`` while MAX_ACTIVE_BATCHES are active.
     """
     _check_purpose(file)
-    resolved = resolve_model(tenant, model) if model else None
+    resolved = resolve_model(tenant, model)
     batch = Batch(
         tenant=tenant,
         created_by=person(actor),
@@ -56,8 +56,8 @@ def batch_create(
         line_format=BatchFormat(line_format),
         endpoint=endpoint,
         model=model,
-        model_name=resolved.model_name if resolved else "",
-        version_number=resolved.version_number if resolved else None,
+        model_name=resolved.model_name,
+        version_number=resolved.version_number,
         filename=file.filename,
         input=file,
         metadata=dict(metadata or {}),
@@ -208,5 +208,5 @@ def _check_active_count(tenant: Tenant) -> None:
 
 
 def _audit(verb: str, batch: Batch, actor: Actor) -> None:
-    detail = {"model": batch.model} if batch.model else {}
+    detail = {"model": batch.model}
     audit_record(verb=verb, subject=batch.filename, tenant=batch.tenant, actor=actor, detail=detail)

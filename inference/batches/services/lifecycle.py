@@ -24,7 +24,6 @@ from tenants.usage.selectors import quota_of, storage_used_bytes
 from tenants.webhooks.models import EventKind
 from tenants.webhooks.services.events import event_create, event_links, subscribed_endpoints
 from versiontree.jobs.services.background import background_job_create
-from versiontree.tree.resolution import ResolvedModel
 
 STORAGE_OVERDRAFT_BYTES: Final = 1024**3
 """Output of batches may exceed the quota of storage by this much, so that small results are not lost."""
@@ -43,14 +42,6 @@ def batch_start(*, batch_id: UUID) -> Batch | None:
         state=BatchState.RUNNING, started_at=Coalesce("started_at", Now())
     )
     return Batch.unscoped.select_related("tenant", "input").filter(pk=batch_id).first()
-
-
-def batch_set_model(*, batch: Batch, model: str, resolved: ResolvedModel) -> None:
-    """Save the model that was read in the batch's requests."""
-    batch.model, batch.model_name, batch.version_number = model, resolved.model_name, resolved.version_number
-    Batch.unscoped.filter(pk=batch.pk).update(
-        model=model, model_name=resolved.model_name, version_number=resolved.version_number
-    )
 
 
 def batch_save_progress(*, batch: Batch, **progress: int) -> bool:

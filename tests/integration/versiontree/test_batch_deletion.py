@@ -78,7 +78,9 @@ def test_deleted_batch_leaves_a_shared_input_file(model: Version, acme: TenantFi
     shared = first.input
     assert shared is not None
     other = batch_create(tenant=acme.tenant, file=shared, actor=None, model="spam")
-    of_requests = batch_create(tenant=acme.tenant, file=shared, actor=None, line_format=BatchFormat.REQUESTS)
+    of_requests = batch_create(
+        tenant=acme.tenant, file=shared, actor=None, model="spam", line_format=BatchFormat.REQUESTS
+    )
     client = with_key(acme, "infer", "manage")
     assert client.delete(f"{V1}/batches/{first.pk}").status_code == 204
     assert File.unscoped.get() == shared
