@@ -55,7 +55,7 @@ def test_forged_archives_are_refused_and_leave_nothing(
         assert everything(tmp_path) == before, name
 
 
-def test_pickle_in_place_of_weights_is_not_opened(site: Site, tmp_path: Path) -> None:
+def test_a_pickle_in_the_place_of_weights_is_never_opened(site: Site, tmp_path: Path) -> None:
     evil = pickle.dumps(Bomb(tmp_path / "evil"))
     archive = zip_of(with_part(members_of(zipped(site.hplm)), WEIGHTS, evil))
     before = everything(tmp_path)
@@ -63,7 +63,19 @@ def test_pickle_in_place_of_weights_is_not_opened(site: Site, tmp_path: Path) ->
     assert everything(tmp_path) == before
 
 
-def test_archive_above_the_compression_ratio_is_refused(site: Site, tmp_path: Path) -> None:
+def test_an_archive_that_claims_to_be_enormous_is_refused_by_its_directory(
+    site: Site, settings: Settings
+) -> None:
+    settings.HMI_IMPORT_MAX_BYTES = 50_000_000
+    members = {**members_of(zipped(site.hplm)), "README.md": b"\0" * 50_000_001}
+    archive = zip_of(resealed(members), compressed=True)
+    assert len(archive) < 1_000_000
+    assert refused(site, io.BytesIO(archive)).code == ErrorCode.FILE_TOO_LARGE
+
+
+def test_a_small_archive_that_would_unpack_to_a_large_one_is_refused_by_its_directory(
+    site: Site, tmp_path: Path
+) -> None:
     members = members_of(zipped(site.hplm))
     (weights,) = (name for name in members if name.endswith(WEIGHTS))
     archive = zip_of(resealed({**members, weights: b"\0" * 64_000_000}), compressed=True)
@@ -83,7 +95,7 @@ def test_text_member_above_the_limit_is_refused(name: str, site: Site) -> None:
     assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MAX_TEXT_BYTES})
 
 
-def test_manifest_of_too_many_values_is_refused(site: Site) -> None:
+def test_a_manifest_that_would_take_many_times_its_size_in_memory_is_refused(site: Site) -> None:
     members = members_of(zipped(site.hplm))
     content = b'{"files": [' + b"{}," * (MAX_JSON_VALUES // 2) + b"{}]}"
     assert len(content) < MAX_TEXT_BYTES
@@ -91,7 +103,7 @@ def test_manifest_of_too_many_values_is_refused(site: Site) -> None:
     assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MAX_JSON_VALUES})
 
 
-def test_free_disk_space_is_checked_before_unpacking(
+def test_the_disk_is_asked_before_an_archive_is_unpacked(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     whole = shutil.disk_usage(tmp_path)
@@ -101,7 +113,7 @@ def test_free_disk_space_is_checked_before_unpacking(
 
 
 @pytest.mark.parametrize("trick", ["link", "linked folder", "pipe", "missing"])
-def test_folder_with_links_or_pipes_is_refused(trick: str, site: Site, tmp_path: Path) -> None:
+def test_the_files_of_a_folder_are_plain_files(trick: str, site: Site, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     for name, content in members_of(zipped(site.hplm)).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -45,7 +45,7 @@ def update(site: Site) -> Version:
     return build(domain_update(domain=domain, corpus=corpus, actor=None), site.models.domain)
 
 
-def test_folder_and_zip_file_have_the_bytes_of_the_store(site: Site, tmp_path: Path) -> None:
+def test_a_folder_and_a_zip_file_hold_the_same_and_the_bytes_of_the_store(site: Site, tmp_path: Path) -> None:
     for branch in (False, True):
         out = tmp_path / f"out-{branch}"
         version_export(version=site.hplm, out=out / "folder", actor=site.acme.owner, branch=branch)
@@ -66,7 +66,11 @@ def test_folder_and_zip_file_have_the_bytes_of_the_store(site: Site, tmp_path: P
         assert sorted(path.name for path in out.iterdir()) == ["file.zip", "folder"]
 
 
-def test_branch_is_imported_on_an_empty_site(site: Site, another_site: Move) -> None:
+def test_the_same_version_exports_to_the_same_bytes(site: Site) -> None:
+    assert zipped(site.hplm, branch=True) == zipped(site.hplm, branch=True)
+
+
+def test_a_branch_grows_on_an_empty_site(site: Site, another_site: Move) -> None:
     assert site.hplm.hplm is not None
     hplm_set_description(hplm=site.hplm.hplm, description="Sorts mail.", actor=site.staff)
     archive, said, held = zipped(site.hplm, branch=True), predictions(site.hplm), artifacts_of(site.hplm)
@@ -103,6 +107,22 @@ def test_the_profile_of_an_evaluation_moves_with_the_version(
     assert resolve_model(site.globex.tenant, "spam").cascade == fitted.digest
 
 
+def test_an_imported_branch_exports_as_it_came(site: Site, another_site: Move) -> None:
+    archive = zipped(site.hplm, branch=True)
+    another_site()
+    version = version_import(archive=io.BytesIO(archive), tenant=site.globex.tenant, actor=None)
+    with (
+        zipfile.ZipFile(io.BytesIO(archive)) as first,
+        zipfile.ZipFile(io.BytesIO(zipped(version, branch=True))) as second,
+    ):
+        assert first.namelist() == second.namelist()
+        one, other = (json.loads(archive.read("manifest.json")) for archive in (first, second))
+    for manifest in (one, other):
+        manifest["files"] = {name: e for name, e in manifest["files"].items() if name != "config.json"}
+        manifest["files"].pop("README.md")
+    assert one == other
+
+
 @pytest.mark.parametrize("branch", [False, True])
 def test_an_hplm_moves_to_another_tenant_of_the_site(site: Site, branch: bool) -> None:
     artifacts = Artifact.objects.count()
@@ -120,7 +140,7 @@ def test_an_hplm_moves_to_another_tenant_of_the_site(site: Site, branch: bool) -
     assert version.config["imported"] == {"name": "spam", "number": 1}
 
 
-def test_deleted_model_is_imported_again(site: Site, tmp_path: Path) -> None:
+def test_an_hplm_comes_back_after_it_was_deleted_and_collected(site: Site, tmp_path: Path) -> None:
     said, digest = predictions(site.hplm), site.hplm.digest
     version_export(version=site.hplm, out=tmp_path / "kept", actor=None)
     hplm_delete(hplm=tree_factory.hplm_of(site.hplm), actor=None)
@@ -131,7 +151,7 @@ def test_deleted_model_is_imported_again(site: Site, tmp_path: Path) -> None:
     assert predictions(version) == said
 
 
-def test_import_replaces_a_damaged_artifact(site: Site) -> None:
+def test_a_damaged_artifact_in_the_store_is_mended_by_an_import(site: Site) -> None:
     archive = zipped(site.hplm)
     weights = store().path("hplm", site.hplm.digest) / "hplm.safetensors"
     weights.chmod(0o644)
@@ -162,7 +182,7 @@ def test_domains_of_several_versions_keep_their_order(site: Site, another_site: 
     assert (version.tenant, version.domain and version.domain.name) == (None, "medicine")
 
 
-def test_later_version_is_imported_without_the_earlier_one(site: Site, another_site: Move) -> None:
+def test_a_later_version_of_an_hplm_moves_without_the_earlier_one(site: Site, another_site: Move) -> None:
     planted = hplm_update(hplm=tree_factory.hplm_of(site.hplm), dataset=site.acme.dataset, actor=None)
     newer = build(planted, site.models.hplm, MEASURED)
     assert newer.parent == site.hplm
@@ -173,7 +193,7 @@ def test_later_version_is_imported_without_the_earlier_one(site: Site, another_s
     assert version.config["imported"] == {"name": "spam", "number": 2}
 
 
-def test_import_reads_the_same_compacted_tables(site: Site, another_site: Move) -> None:
+def test_a_compacted_table_stands_for_the_same_versions(site: Site, another_site: Move) -> None:
     update(site)
     compacted = build(
         domain_compact(domain=tree_factory.domain_of(site.domain), actor=site.staff), site.models.domain
@@ -189,7 +209,7 @@ def test_import_reads_the_same_compacted_tables(site: Site, another_site: Move) 
     assert predictions(version) == said
 
 
-def test_import_goes_below_the_chosen_parent(site: Site) -> None:
+def test_a_version_stands_where_it_is_told_when_several_places_fit(site: Site) -> None:
     twin = build(
         domain_create(
             tenant=None, parent=site.root, name="twin", corpus=tree_factory.corpus(None, "twin"), actor=None
@@ -204,7 +224,7 @@ def test_import_goes_below_the_chosen_parent(site: Site) -> None:
     assert (first.parent, told.parent) == (site.domain, twin)
 
 
-def test_taken_name_of_an_imported_root_gets_a_number(site: Site, another_site: Move) -> None:
+def test_a_name_that_is_taken_gets_a_number_where_nobody_chose_it(site: Site, another_site: Move) -> None:
     archive = zipped(site.domain, branch=True)
     another_site()
     tree_factory.ready_root(store().root.parent, "tiny")
@@ -212,7 +232,7 @@ def test_taken_name_of_an_imported_root_gets_a_number(site: Site, another_site: 
     assert (version.root.name, version.name) == ("tiny-2", "medicine")
 
 
-def test_exports_and_imports_are_audited(site: Site, another_site: Move) -> None:
+def test_exports_and_imports_are_written_down(site: Site, another_site: Move) -> None:
     archive = zipped(site.hplm)
     version_export(version=site.hplm, out=io.BytesIO(), actor=site.acme.owner, branch=True)
     version = version_import(

@@ -19,7 +19,7 @@ def browser(site: Site, client: Client) -> Client:
     return client
 
 
-def test_import_page_redirects_to_the_page_of_the_version(site: Site, browser: Client) -> None:
+def test_an_archive_becomes_an_hplm_whose_page_follows(site: Site, browser: Client) -> None:
     at = reverse("frontend:version_import", args=["globex"])
     archive = SimpleUploadedFile("spam.zip", zipped(site.hplm))
     answer = browser.post(at, {"archive": archive, "name": "ham"}, follow=True)
@@ -28,7 +28,7 @@ def test_import_page_redirects_to_the_page_of_the_version(site: Site, browser: C
     assert f"{reverse('frontend:version_export', args=['globex', version.pk])}?" in answer.content.decode()
 
 
-def test_refused_archive_is_an_error_of_the_field(site: Site, browser: Client) -> None:
+def test_a_refusal_stands_beside_the_field(site: Site, browser: Client) -> None:
     at = reverse("frontend:version_import", args=["globex"])
     for content, words in ((b"no zip", "cannot be read"), (b"", "cannot be read")):
         answer = browser.post(at, {"archive": SimpleUploadedFile("x.zip", content)})
@@ -37,7 +37,7 @@ def test_refused_archive_is_an_error_of_the_field(site: Site, browser: Client) -
     assert not Version.unscoped.filter(tenant=site.globex.tenant).exists()
 
 
-def test_staff_export_one_version_at_a_time(site: Site, client: Client) -> None:
+def test_administrators_export_one_version_at_a_time(site: Site, client: Client) -> None:
     client.force_login(site.staff)
     at = reverse("admin:tree_version_changelist")
     one = client.post(at, {"action": "export", "_selected_action": [site.hplm.pk]})
@@ -48,7 +48,7 @@ def test_staff_export_one_version_at_a_time(site: Site, client: Client) -> None:
     assert "one version at a time" in two.content.decode()
 
 
-def test_staff_change_only_the_terms_of_a_root(site: Site, client: Client) -> None:
+def test_administrators_say_the_terms_of_a_root_and_nothing_else(site: Site, client: Client) -> None:
     client.force_login(site.staff)
     at = reverse("admin:tree_root_change", args=[site.root.root_id])
     said = {"license": "mit", "source_url": "https://x.example", "name": "evil"}

@@ -64,7 +64,7 @@ def test_import_names_missing_parents(site: Site, another_site: Move, refuses: R
     assert [node["name"] for node in details_of(error)["missing"]] == ["medicine"]
 
 
-def test_domain_of_another_tenant_is_a_missing_parent(site: Site, refuses: Refuses) -> None:
+def test_a_branch_of_another_tenant_is_not_there(site: Site, refuses: Refuses) -> None:
     planted = domain_create(
         tenant=site.acme.tenant, parent=site.root, name="own", corpus=site.acme.corpus, actor=None
     )
@@ -85,14 +85,14 @@ def test_import_of_an_existing_version_is_refused(what: str, site: Site, refuses
     assert version.name in error.message
 
 
-def test_import_with_a_taken_or_invalid_name_is_refused(site: Site, refuses: Refuses) -> None:
+def test_an_hplm_does_not_take_the_name_of_another(site: Site, refuses: Refuses) -> None:
     archive = zipped(site.hplm)
     refuses(ErrorCode.CONFLICT, archive, tenant=site.acme.tenant)
     assert refuses(ErrorCode.CONFLICT, archive, tenant=site.acme.tenant, name="spam").param == "name"
     refuses(ErrorCode.INVALID_FIELD, archive, tenant=site.acme.tenant, name="../evil")
 
 
-def test_conflict_of_a_model_leaves_no_file_of_its_branch(
+def test_a_conflict_deep_in_a_branch_leaves_no_file_of_it(
     site: Site, another_site: Move, refuses: Refuses
 ) -> None:
     archive, other = zipped(site.hplm, branch=True), zipped(site.root)
@@ -103,7 +103,7 @@ def test_conflict_of_a_model_leaves_no_file_of_its_branch(
     assert refuses(ErrorCode.CONFLICT, archive, tenant=site.globex.tenant).param == "name"
 
 
-def test_only_staff_import_roots(site: Site, another_site: Move, refuses: Refuses) -> None:
+def test_only_staff_bring_roots(site: Site, another_site: Move, refuses: Refuses) -> None:
     branch, root = zipped(site.hplm, branch=True), zipped(site.root)
     another_site()
     for actor in (site.globex.owner, site.acme.developer):
@@ -115,7 +115,7 @@ def test_only_staff_import_roots(site: Site, another_site: Move, refuses: Refuse
     refuses(ErrorCode.FORBIDDEN, root, tenant=None, actor=site.staff)
 
 
-def test_staff_import_roots_with_the_permission_to_add_them(
+def test_staff_without_the_whole_of_the_rights_bring_what_their_permissions_name(
     site: Site, another_site: Move, refuses: Refuses
 ) -> None:
     root = zipped(site.root)
@@ -128,7 +128,7 @@ def test_staff_import_roots_with_the_permission_to_add_them(
     assert Version.unscoped.filter(kind="root", state="ready").count() == 1
 
 
-def test_only_staff_import_domains_of_the_platform(site: Site, refuses: Refuses) -> None:
+def test_only_staff_add_to_what_is_the_platforms(site: Site, refuses: Refuses) -> None:
     private = build(
         domain_create(
             tenant=site.acme.tenant, parent=site.domain, name="own", corpus=site.acme.corpus, actor=None
@@ -141,11 +141,11 @@ def test_only_staff_import_domains_of_the_platform(site: Site, refuses: Refuses)
     assert version.tenant is None
 
 
-def test_import_of_a_model_without_a_tenant_is_refused(site: Site, refuses: Refuses) -> None:
+def test_an_hplm_needs_a_tenant(site: Site, refuses: Refuses) -> None:
     assert refuses(ErrorCode.MISSING_FIELD, zipped(site.hplm), tenant=None).param == "tenant"
 
 
-def test_parent_with_another_digest_is_refused(site: Site, another_site: Move, refuses: Refuses) -> None:
+def test_a_parent_must_be_what_the_version_stood_on(site: Site, another_site: Move, refuses: Refuses) -> None:
     archive, root = zipped(site.hplm), zipped(site.root)
     error = refuses(ErrorCode.INVALID_FIELD, archive, tenant=site.globex.tenant, parent=site.root)
     assert error.param == "parent"
@@ -154,7 +154,7 @@ def test_parent_with_another_digest_is_refused(site: Site, another_site: Move, r
     refuses(ErrorCode.INVALID_FIELD, root, tenant=None, parent=other)
 
 
-def test_import_above_a_quota_is_refused_before_unpacking(
+def test_the_quotas_hold_before_an_archive_is_unpacked(
     site: Site, another_site: Move, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = zipped(site.hplm, branch=True)
@@ -178,7 +178,7 @@ def private_domain(site: Site, parent: Version, name: str) -> Version:
     return build(planted, {role: site.models.root[role] for role in ("lower", "plot")})
 
 
-def test_each_domain_of_a_branch_counts_in_the_quota(site: Site, refuses: Refuses) -> None:
+def test_every_domain_of_a_branch_counts(site: Site, refuses: Refuses) -> None:
     top = site.root
     for name in ("one", "two", "three"):
         top = private_domain(site, top, name)
@@ -192,7 +192,7 @@ def test_each_domain_of_a_branch_counts_in_the_quota(site: Site, refuses: Refuse
     assert version_import(archive=io.BytesIO(archive), tenant=tenant, actor=None).name == "three"
 
 
-def test_versions_of_one_domain_count_once_in_the_quota(site: Site) -> None:
+def test_versions_of_one_domain_count_once(site: Site) -> None:
     tenant, domain = site.globex.tenant, tree_factory.domain_of(private_domain(site, site.root, "one"))
     second = build(domain_update(domain=domain, corpus=site.acme.corpus, actor=None), site.models.domain)
     Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_domains": 1})
@@ -200,7 +200,7 @@ def test_versions_of_one_domain_count_once_in_the_quota(site: Site) -> None:
     assert version.number == 2
 
 
-def test_root_does_not_count_in_the_storage_of_a_tenant(site: Site, another_site: Move) -> None:
+def test_a_root_is_on_nobodys_account(site: Site, another_site: Move) -> None:
     archive = zipped(site.hplm, branch=True)
     own = sum(
         link.artifact.size
@@ -213,14 +213,16 @@ def test_root_does_not_count_in_the_storage_of_a_tenant(site: Site, another_site
     version_import(archive=io.BytesIO(archive), tenant=site.globex.tenant, actor=site.staff)
 
 
-def test_archive_above_the_size_limit_is_refused(site: Site, settings: Settings, refuses: Refuses) -> None:
+def test_an_archive_larger_than_the_limit_is_refused_before_it_is_unpacked(
+    site: Site, settings: Settings, refuses: Refuses
+) -> None:
     archive = zipped(site.hplm)
     settings.HMI_IMPORT_MAX_BYTES = 2000
     error = refuses(ErrorCode.FILE_TOO_LARGE, archive, tenant=site.globex.tenant)
     assert error.details == {"limit": 2000}
 
 
-def test_failed_import_leaves_no_rows(
+def test_a_failure_while_rows_are_written_takes_them_all_back(
     site: Site, another_site: Move, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = zipped(site.hplm, branch=True)

@@ -178,7 +178,7 @@ def test_the_roots_own_table_holds_the_whole_vocabulary(wanted: dict[str, Any]) 
 
 
 @pytest.mark.slow
-def test_check_runs_in_a_separate_process(wanted: dict[str, Any], tmp_path: Path) -> None:
+def test_a_process_of_its_own_answers(wanted: dict[str, Any], tmp_path: Path) -> None:
     assert artifacts_check(ArtifactCheck(**wanted)) == SOUND
     (tmp_path / "hplm-hplm" / "hplm.json").write_text("{}")
     with pytest.raises(HmiError) as caught:
@@ -195,7 +195,7 @@ def test_check_runs_in_a_separate_process(wanted: dict[str, Any], tmp_path: Path
         ("pass", ErrorCode.INTERNAL),
     ],
 )
-def test_crash_of_the_process_is_a_refusal(
+def test_the_end_of_the_process_is_a_refusal(
     program: str, code: ErrorCode, wanted: dict[str, Any], settings: Settings
 ) -> None:
     settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", program)
@@ -218,7 +218,7 @@ def told(wanted: dict[str, Any], settings: Settings) -> Callable[[str], Any]:
     return ask
 
 
-def test_process_has_no_secrets_in_its_environment(
+def test_the_process_knows_nothing_that_it_does_not_need(
     told: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("DATABASE_URL", "REDIS_URL", "HMI_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "ANY"):
@@ -229,13 +229,15 @@ def test_process_has_no_secrets_in_its_environment(
     assert (known["PATH"], known["LC_CTYPE"]) == (os.environ["PATH"], "C.UTF-8")
 
 
-def test_process_has_low_priority_and_one_thread(told: Callable[[str], Any], settings: Settings) -> None:
+def test_the_process_gives_way_and_has_one_thread(told: Callable[[str], Any], settings: Settings) -> None:
     settings.HMI_ARTIFACT_CHECK_NICENESS = 10
     assert told("[os.nice(0), os.environ['OMP_NUM_THREADS']]") == [min(19, os.nice(0) + 10), "1"]
 
 
 @pytest.mark.slow
-def test_memory_limit_grows_with_the_artifacts(told: Callable[[str], Any], wanted: dict[str, Any]) -> None:
+def test_the_memory_of_the_process_grows_with_the_artifacts_only(
+    told: Callable[[str], Any], wanted: dict[str, Any]
+) -> None:
     used = 5 * sum(path.stat().st_size for path in Path(wanted["root"]).parent.rglob("*") if path.is_file())
     expected = min(4 * 1024**3 + used, machine_bytes() // 3)
     assert told("resource.getrlimit(resource.RLIMIT_DATA)") == [expected] * 2
@@ -245,7 +247,9 @@ def test_memory_limit_grows_with_the_artifacts(told: Callable[[str], Any], wante
     assert caught.value.code == ErrorCode.INVALID_ARCHIVE
 
 
-def test_memory_limit_has_a_maximum(told: Callable[[str], Any], wanted: dict[str, Any]) -> None:
+def test_the_memory_of_the_process_has_an_end_however_large_files_are(
+    told: Callable[[str], Any], wanted: dict[str, Any]
+) -> None:
     with (Path(wanted["plots"][0]) / "vectors.bin").open("ab") as sparse:
         sparse.truncate(2**40)
     assert told("resource.getrlimit(resource.RLIMIT_DATA)[0]") == min(machine_bytes() // 3, 32 * 1024**3)
@@ -255,7 +259,7 @@ def machine_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def test_processor_time_limit_grows_with_the_artifacts_to_a_maximum(
+def test_the_processor_time_of_the_process_grows_with_the_artifacts_to_an_end(
     told: Callable[[str], Any], wanted: dict[str, Any]
 ) -> None:
     assert told("resource.getrlimit(resource.RLIMIT_CPU)[0]") == 30
@@ -267,7 +271,7 @@ def test_processor_time_limit_grows_with_the_artifacts_to_a_maximum(
 
 @pytest.mark.slow
 @pytest.mark.django_db
-def test_commands_export_and_import_a_version(site: Site, another_site: Move, tmp_path: Path) -> None:
+def test_commands_take_a_version_to_another_site(site: Site, another_site: Move, tmp_path: Path) -> None:
     said, held, digest = predictions(site.hplm), artifacts_of(site.hplm), site.hplm.digest
     out, archive = io.StringIO(), tmp_path / "spam.zip"
     call_command("export_version", "spam@default", str(archive), "--tenant=acme", "--branch", stdout=out)
@@ -286,7 +290,7 @@ def test_commands_export_and_import_a_version(site: Site, another_site: Move, tm
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("tried_here")
-def test_commands_report_errors(site: Site, tmp_path: Path) -> None:
+def test_commands_say_what_is_wrong(site: Site, tmp_path: Path) -> None:
     out, archive = io.StringIO(), tmp_path / "spam.zip"
     call_command("export_version", str(site.hplm.pk), str(archive), "--tenant=acme", stdout=out)
     before = everything(tmp_path)

@@ -133,6 +133,6 @@ def test_cached_export_belongs_to_its_version_and_expires_by_age_and_size(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_database_connection_is_released_during_the_export(committed: Site, tries: list[bool]) -> None:
+def test_no_connection_to_the_database_is_held_meanwhile(committed: Site, tries: list[bool]) -> None:
     content(taken(committed))
     assert tries == [False]

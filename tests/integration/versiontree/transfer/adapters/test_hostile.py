@@ -27,7 +27,7 @@ from tests.integration.versiontree.transfer.adapters.made import (
 )
 from tests.integration.versiontree.transfer.adapters.test_imports import globex, root, send
 from tests.integration.versiontree.transfer.site import Site, everything, store
-from tests.unit.versiontree.forging import zip_of
+from tests.unit.versiontree.forging import Members, zip_of
 from versiontree.transfer.archive import adapter
 from versiontree.transfer.archive.adapter import largest_adapter
 from versiontree.tree.selectors.versions import artifact_bytes
@@ -42,7 +42,7 @@ MIB = 1024**2
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("field", ["rank_pattern", "alpha_pattern"])
 @pytest.mark.usefixtures("tried_here")
-def test_slow_regular_expressions_are_refused_by_name(
+def test_patterns_that_would_be_matched_for_ever_are_refused_by_name(
     field: str, site: Site, root: Root, globex: APIClient
 ) -> None:
     answer = send(globex, site, lora_members(root, None, **{field: {HOSTILE: 4}}))
@@ -54,7 +54,9 @@ def test_slow_regular_expressions_are_refused_by_name(
 
 @pytest.mark.timeout(60)
 @pytest.mark.usefixtures("tried_here")
-def test_endless_or_too_many_tensor_names_are_refused(site: Site, root: Root, globex: APIClient) -> None:
+def test_names_of_tensors_that_would_be_read_for_ever_are_refused(
+    site: Site, root: Root, globex: APIClient
+) -> None:
     endless = f"bert.encoder.layer.2.output.adapters.a.adapter_{'a' * 300_000}\n"
     members = {**bottleneck_members(root), "adapter.safetensors": save({endless: torch.zeros(1)})}
     many = {f"{PREFIX}{number}": torch.zeros(0) for number in range(MAX_TENSORS + 1)}
@@ -65,7 +67,7 @@ def test_endless_or_too_many_tensor_names_are_refused(site: Site, root: Root, gl
 
 
 @pytest.mark.usefixtures("tried_here")
-def test_adapter_above_the_size_or_compression_ratio_is_refused(
+def test_a_small_zip_file_that_unpacks_to_a_large_adapter_is_refused_by_its_directory(
     site: Site, root: Root, globex: APIClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zeros = {f"{PREFIX}bert.encoder.layer.0.attention.self.query.lora_A.weight": torch.zeros(16 * MIB)}
@@ -90,7 +92,7 @@ def allow(site: Site, size: int) -> None:
 
 
 @pytest.mark.usefixtures("tried_here")
-def test_quota_and_disk_are_checked_before_unpacking(
+def test_the_quota_and_the_disk_are_asked_by_the_claimed_sizes_before_anything_is_unpacked(
     site: Site, root: Root, globex: APIClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     members = lora_members(root)
@@ -107,7 +109,7 @@ def test_quota_and_disk_are_checked_before_unpacking(
 
 
 @pytest.mark.usefixtures("tried_here")
-def test_converted_model_above_the_quota_is_not_stored(site: Site, root: Root, globex: APIClient) -> None:
+def test_an_hplm_that_grows_beyond_the_quota_is_not_stored(site: Site, root: Root, globex: APIClient) -> None:
     narrow = lora_weights(root, rank=1)
     wide = {
         name: draw(*((MAX_RANK, value.shape[1]) if "lora_A" in name else (value.shape[0], MAX_RANK)),
@@ -127,7 +129,7 @@ def test_converted_model_above_the_quota_is_not_stored(site: Site, root: Root, g
 
 
 @pytest.mark.usefixtures("tried_here")
-def test_head_with_too_many_outputs_is_refused(site: Site, root: Root, globex: APIClient) -> None:
+def test_a_head_of_more_outputs_than_are_served_is_refused(site: Site, root: Root, globex: APIClient) -> None:
     outputs, hidden = MAX_OUTPUTS + 1, root.config.hidden
     head = {f"{PREFIX}classifier.weight": draw(outputs, hidden, seed=3),
             f"{PREFIX}classifier.bias": draw(outputs, seed=4)}  # fmt: skip
@@ -136,7 +138,7 @@ def test_head_with_too_many_outputs_is_refused(site: Site, root: Root, globex: A
     assert "outputs" in answer.json()["error"]["message"]
 
 
-def test_largest_model_of_a_root_is_within_the_bound(site: Site, root: Root) -> None:
+def test_the_largest_hplm_of_a_root_is_no_larger_than_the_bound(site: Site, root: Root) -> None:
     assert (adapter.MAX_RANK, adapter.MAX_WIDTH, adapter.MAX_OUTPUTS) == (
         MAX_RANK,
         MAX_ADAPTER_WIDTH,
@@ -155,7 +157,7 @@ def test_largest_model_of_a_root_is_within_the_bound(site: Site, root: Root) -> 
 
 
 @pytest.mark.slow
-def test_import_above_its_processor_time_is_refused(
+def test_a_process_that_computes_on_and_on_is_ended_by_its_processor_time(
     site: Site, root: Root, globex: APIClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("versiontree.transfer.archive.sandboxed_check.CPU_LIMIT_S", 1)
@@ -166,8 +168,12 @@ def test_import_above_its_processor_time_is_refused(
     assert answer.json()["error"]["details"] == {"limit": 1}
 
 
-def test_adapter_config_above_the_size_limit_is_refused(site: Site, root: Root, globex: APIClient) -> None:
-    content = json.dumps({"a": "x" * 2 * MIB}).encode()
-    answer = send(globex, site, {**lora_members(root), "adapter_config.json": content})
-    assert error(answer)[:2] == (422, "invalid_archive")
-    assert set(answer.json()["error"]["details"]) == {"limit"}
+def test_json_that_would_take_many_times_its_size_in_memory_is_refused(
+    site: Site, root: Root, globex: APIClient
+) -> None:
+    for content in (b'{"a": [' + b"{}," * 300_000 + b"{}]}", json.dumps({"a": "x" * 2 * MIB}).encode()):
+        members: Members = {**lora_members(root), "adapter_config.json": content}
+        answer = send(globex, site, members)
+        assert error(answer)[:2] == (422, "invalid_archive")
+        assert "adapter_config.json" in answer.json()["error"]["message"]
+        assert set(answer.json()["error"]["details"]) == {"limit"}
