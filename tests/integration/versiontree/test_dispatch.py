@@ -47,12 +47,6 @@ def tuning(root: Version, acme: TenantFixture, redis_client: redis.Redis) -> Job
     return tree_factory.jobs_in_order(tree_factory.new_hplm(root, "spam", acme))[0]
 
 
-def test_a_new_job_is_announced_once_with_its_id_and_nothing_else(
-    tuning: Job, redis_client: redis.Redis
-) -> None:
-    assert messages(redis_client) == [repr([str(tuning.pk)])]
-
-
 def test_rolled_back_job_is_not_dispatched(
     root: Version, acme: TenantFixture, redis_client: redis.Redis
 ) -> None:

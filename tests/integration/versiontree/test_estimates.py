@@ -87,24 +87,6 @@ def decoder(tmp_path: Path) -> Version:
     return tree_factory.ready_decoder(tmp_path)
 
 
-def test_the_api_estimates_and_writes_nothing(root: Version, acme: TenantFixture) -> None:
-    caller: APIClient = signed_in(acme.owner)
-    body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk, "settings": {"epochs": 2}}
-    counted = (Version.unscoped.count(), Job.unscoped.count(), AuditEvent.unscoped.count())
-    for _ in range(2):
-        answer = caller.post("/api/v1/tenants/acme/estimate", body, format="json")
-        assert answer.status_code == 200, answer.json()
-    told = answer.json()
-    assert told == {
-        "seconds": None,
-        "past_jobs": 0,
-        "storage_bytes": None,
-        "queue": {"position": 1, "wait_s": 0.0},
-        "warnings": [],
-    }
-    assert counted == (Version.unscoped.count(), Job.unscoped.count(), AuditEvent.unscoped.count())
-
-
 @pytest.mark.parametrize(
     ("wrong", "param"),
     [({"name": "No"}, "name"), ({"parent": 0}, "parent"), ({"settings": {"epochs": 0}}, "settings.epochs")],

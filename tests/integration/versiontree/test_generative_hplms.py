@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.test import Client
-from django.urls import reverse
 
 from inference.manifest import Manifest
 from tenants.base.errors import ErrorCode
@@ -93,35 +91,6 @@ def test_a_decoder_takes_no_corpus_and_an_encoder_needs_one(tmp_path: Path, db: 
     refused(lambda: register(tmp_path, kind="encoder", source=bert), ErrorCode.MISSING_FIELD, "corpus")
 
 
-def test_the_administration_registers_a_decoder(admin_client: Client, tmp_path: Path) -> None:
-    source = tree_factory.checkpoint(tmp_path / "ckpt", "gpt2")
-    form = {"name": "smol", "kind": "decoder", "source": source, "lower_layers": "1", "alpha": "50"}
-    assert admin_client.post(reverse("admin:tree_root_add"), form).status_code == 302
-    version = Version.unscoped.get(root__name="smol")
-    assert version.config["settings"] == {"lower_layers": 1}
-    (convert,) = tree_factory.jobs_in_order(version)
-    assert convert.kind == "convert"
-
-
-@pytest.mark.parametrize(
-    ("model_type", "changes", "reason"),
-    [
-        ("bert", {}, "is an encoder: register it as an encoder"),
-        ("gpt2", {"lower_layers": "300"}, "lower_layers"),
-    ],
-)
-def test_the_administration_says_at_the_field_why_a_decoder_is_refused(
-    model_type: str, changes: dict[str, str], reason: str, admin_client: Client, tmp_path: Path
-) -> None:
-    source = tree_factory.checkpoint(tmp_path / "ckpt", model_type)
-    form = {"name": "smol", "kind": "decoder", "source": source, "alpha": "50", **changes}
-    answer = admin_client.post(reverse("admin:tree_root_add"), form)
-    assert answer.status_code == 200
-    errors = answer.context["adminform"].form.errors
-    assert reason in errors.as_json()
-    assert not Root.objects.exists()
-
-
 @pytest.mark.parametrize("task", ["generation", "chat"])
 def test_a_generative_model_is_fine_tuned_and_evaluated_below_a_decoder(
     task: str, decoder: Version, acme: TenantFixture
@@ -131,13 +100,6 @@ def test_a_generative_model_is_fine_tuned_and_evaluated_below_a_decoder(
     ready = tree_factory.do_jobs(version)
     assert (ready.state, roles_of(ready), ready.policy) == ("ready", {"hplm"}, "")
     assert resolve_model(acme.tenant, "writer").task == task
-
-
-def test_a_generative_model_has_further_versions(writer: Version, acme: TenantFixture) -> None:
-    hplm = tree_factory.hplm_of(writer)
-    more = tree_factory.dataset(acme.tenant, "more", task="generation")
-    second = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=more, actor=None))
-    assert (second.number, second.state, second.parent) == (2, "ready", writer)
 
 
 def test_models_stand_on_the_kind_of_root_that_their_task_needs(

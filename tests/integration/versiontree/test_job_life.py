@@ -16,7 +16,6 @@ from versiontree.jobs.services.lifecycle import (
     job_confirm_cancel,
     job_fail,
     job_heartbeat,
-    job_release,
     job_succeed,
 )
 from versiontree.tree.models import Alias, Version, VersionArtifact
@@ -185,11 +184,3 @@ def test_a_version_without_all_its_artifacts_does_not_become_ready(
     evaluating.refresh_from_db()
     building.refresh_from_db()
     assert (evaluating.state, building.state) == (JobState.RUNNING, "building")
-
-
-def test_every_change_of_state_leaves_an_event(tuning: Job) -> None:
-    worker = tree_factory.claim(tuning)
-    job_release(job_id=tuning.pk, worker=worker)
-    tree_factory.do_job(tuning)
-    kinds = list(JobEvent.unscoped.filter(job=tuning).order_by("pk").values_list("kind", flat=True))
-    assert kinds == ["queued", "running", "queued", "running", "succeeded"]

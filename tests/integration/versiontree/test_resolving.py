@@ -64,14 +64,6 @@ def test_a_reference_means_the_default_an_alias_or_a_number(model: Version, acme
     assert (resolved.root, resolved.root_digest) == (root.name, root.digest)
 
 
-def test_resolving_takes_one_query(
-    model: Version, acme: TenantFixture, django_assert_num_queries: DjangoAssertNumQueries
-) -> None:
-    for reference in ("acme/spam", "spam:1"):
-        with django_assert_num_queries(1):
-            resolve_model(acme.tenant, reference)
-
-
 def test_a_promotion_and_a_rollback_show_once_the_time_is_over(
     model: Version, acme: TenantFixture, remembering: Settings
 ) -> None:

@@ -66,10 +66,6 @@ def test_a_folder_and_a_zip_file_hold_the_same_and_the_bytes_of_the_store(site: 
         assert sorted(path.name for path in out.iterdir()) == ["file.zip", "folder"]
 
 
-def test_the_same_version_exports_to_the_same_bytes(site: Site) -> None:
-    assert zipped(site.hplm, branch=True) == zipped(site.hplm, branch=True)
-
-
 def test_a_branch_grows_on_an_empty_site(site: Site, another_site: Move) -> None:
     assert site.hplm.hplm is not None
     hplm_set_description(hplm=site.hplm.hplm, description="Sorts mail.", actor=site.staff)
