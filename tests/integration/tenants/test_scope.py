@@ -19,7 +19,7 @@ from tests.integration.world import World
 
 pytestmark = pytest.mark.usefixtures("in_platform_scope")
 
-OWNED = [
+OWNED: list[Any] = [
     model for model in apps.get_models() if isinstance(getattr(model, "objects", None), TenantScopedManager)
 ]
 SHA = "a" * 64

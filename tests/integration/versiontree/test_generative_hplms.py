@@ -69,19 +69,14 @@ def test_a_decoder_is_ready_with_its_root_alone(tmp_path: Path, db: None) -> Non
     assert (ready.state, ready.root.kind, roles_of(ready)) == ("ready", "decoder", {"root"})
 
 
-@pytest.mark.parametrize(
-    ("changes", "code", "param"),
-    [
+def test_invalid_options_of_a_decoder_are_refused(tmp_path: Path, db: None) -> None:
+    for changes, code, param in (
         ({"kind": "mixer"}, ErrorCode.INVALID_FIELD, "kind"),
         ({"kind": "encoder"}, ErrorCode.UNSUPPORTED_CHECKPOINT, "source"),
         ({"settings": {"n": 3}}, ErrorCode.INVALID_FIELD, "settings.n"),
         ({"lower_layers": -1}, ErrorCode.INVALID_FIELD, "settings.lower_layers"),
-    ],
-)
-def test_invalid_options_of_a_decoder_are_refused(
-    changes: dict[str, Any], code: ErrorCode, param: str, tmp_path: Path, db: None
-) -> None:
-    refused(lambda: register(tmp_path, **changes), code, param)
+    ):
+        refused(partial(register, tmp_path, **changes), code, param)
 
 
 def test_a_decoder_takes_no_corpus_and_an_encoder_needs_one(tmp_path: Path, db: None) -> None:
@@ -116,16 +111,16 @@ def test_models_stand_on_the_kind_of_root_that_their_task_needs(
         assert wanted in found.message
 
 
-@pytest.mark.parametrize("task", ["classification", "generation"])
 def test_postgresql_refuses_a_model_on_the_other_kind_of_root(
-    task: str, decoder: Version, root: Version, acme: TenantFixture
+    decoder: Version, root: Version, acme: TenantFixture
 ) -> None:
-    parent = root if task == "generation" else decoder
-    hplm = Hplm.unscoped.create(tenant=acme.tenant, name="odd", task=task)
-    with pytest.raises(IntegrityError, match="stand on"), transaction.atomic():
-        Version.unscoped.create(
-            kind="model", parent=parent, root=parent.root, hplm=hplm, tenant=acme.tenant, number=1
-        )
+    for task in ("classification", "generation"):
+        parent = root if task == "generation" else decoder
+        hplm = Hplm.unscoped.create(tenant=acme.tenant, name=task, task=task)
+        with pytest.raises(IntegrityError, match="stand on"), transaction.atomic():
+            Version.unscoped.create(
+                kind="model", parent=parent, root=parent.root, hplm=hplm, tenant=acme.tenant, number=1
+            )
 
 
 def test_postgresql_refuses_another_kind_of_a_root_and_a_policy_below_a_decoder(writer: Version) -> None:
@@ -168,22 +163,19 @@ def test_a_generative_model_takes_no_policy_and_no_settings_of_tables(
     )
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
+def test_every_address_of_encoders_says_where_generative_models_are_called(
+    writer: Version, acme: TenantFixture
+) -> None:
+    for path, body in (
         ("/api/v1/infer", {"model": "writer", "inputs": ["A text"]}),
         ("/v1/embeddings", {"model": "writer", "input": "A text"}),
         ("/v2/models/writer/infer", {"inputs": []}),
         ("/v2/models/writer", None),
-    ],
-)
-def test_every_address_of_encoders_says_where_generative_models_are_called(
-    path: str, body: dict[str, Any] | None, writer: Version, acme: TenantFixture
-) -> None:
-    client = with_key(acme, "infer")
-    answer = client.get(path) if body is None else client.post(path, body, format="json")
-    assert answer.status_code in (400, 422)
-    assert "/v1/chat/completions" in answer.content.decode()
+    ):
+        client = with_key(acme, "infer")
+        answer = client.get(path) if body is None else client.post(path, body, format="json")
+        assert answer.status_code in (400, 422), path
+        assert "/v1/chat/completions" in answer.content.decode(), path
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,11 @@ def tree(domain: Version, acme: TenantFixture, globex: TenantFixture) -> Tree:
     )
 
 
+def changing(column: str, new: object) -> Callable[[Tree], object]:
+    """The model's version has something else in the column."""
+    return lambda tree: tree.change(tree.model, **{column: new})
+
+
 REFUSED: dict[str, tuple[str, Callable[[Tree], object]]] = {
     "a version below another tenant's": (
         "its tenant or to the platform",
@@ -127,10 +132,7 @@ REFUSED: dict[str, tuple[str, Callable[[Tree], object]]] = {
         lambda t: t.birth(t.model, hplm=t.model.hplm, number=1),
     ),
     **{
-        f"another {column}": (
-            "never changes",
-            lambda t, column=column, new=new: t.change(t.model, **{column: new}),
-        )
+        f"another {column}": ("never changes", changing(column, new))
         for column, new in (
             ("number", 7),
             ("kind", "domain"),
@@ -159,7 +161,9 @@ REFUSED: dict[str, tuple[str, Callable[[Tree], object]]] = {
     ),
     "an alias to an unfinished version": (
         "ready version",
-        lambda t: Alias.unscoped.create(hplm=t.unfinished.hplm, name="default", version=t.unfinished),
+        lambda t: Alias.unscoped.create(
+            hplm=tree_factory.hplm_of(t.unfinished), name="default", version=t.unfinished
+        ),
     ),
     "a changed artifact": ("never changed", lambda t: Artifact.objects.update(size=0)),
     "a changed role": (

@@ -40,8 +40,8 @@ def test_jobs_run_one_after_the_other_and_the_last_makes_the_version_ready(
     assert Alias.unscoped.get(hplm=building.hplm, name="default").version == building
 
 
-def test_a_failed_job_fails_its_version_and_cancels_what_waited(
-    tuning: Job, building: Version, evaluating: Job
+def test_a_failed_job_fails_its_version_and_cancels_what_waited_until_a_retry_runs_the_chain_again(
+    tuning: Job, building: Version, evaluating: Job, acme: TenantFixture
 ) -> None:
     worker = tree_factory.claim(tuning)
     job_fail(job_id=tuning.pk, worker=worker, code="too_few_rows", message="Too few rows.", traceback="…")
@@ -54,13 +54,6 @@ def test_a_failed_job_fails_its_version_and_cancels_what_waited(
     )
     assert building.state == "failed"
     assert (evaluating.state, evaluating.error_message) == (JobState.CANCELLED, "Fine-tune failed.")
-
-
-def test_a_retry_runs_the_whole_chain_again(
-    tuning: Job, building: Version, evaluating: Job, acme: TenantFixture
-) -> None:
-    worker = tree_factory.claim(tuning)
-    job_fail(job_id=tuning.pk, worker=worker, code="job_crashed", message="Boom.")
     job_retry(job=tuning, actor=acme.developer)
     for row in (tuning, building, evaluating):
         row.refresh_from_db()
@@ -78,18 +71,6 @@ def test_a_retry_of_the_second_job_does_not_repeat_the_first(
     version_retry(version=building, actor=None)
     tuning.refresh_from_db()
     assert tuning.state == JobState.SUCCEEDED
-    assert tree_factory.do_jobs(building).state == "ready"
-
-
-def test_cancelling_a_waiting_job_and_retrying_it_waits_again(
-    building: Version, tuning: Job, evaluating: Job
-) -> None:
-    job_cancel(job=evaluating, actor=None)
-    evaluating.refresh_from_db()
-    assert evaluating.state == JobState.CANCELLED
-    job_retry(job=evaluating, actor=None)
-    evaluating.refresh_from_db()
-    assert evaluating.state == JobState.WAITING
     assert tree_factory.do_jobs(building).state == "ready"
 
 
