@@ -74,7 +74,13 @@ def test_a_retry_of_the_second_job_does_not_repeat_the_first(
     assert tree_factory.do_jobs(building).state == "ready"
 
 
-def test_a_job_behind_a_cancelled_one_is_not_retried_alone(tuning: Job, evaluating: Job) -> None:
+def test_a_job_behind_another_waits_again_when_it_is_retried_and_is_not_retried_alone(
+    tuning: Job, evaluating: Job
+) -> None:
+    job_cancel(job=evaluating, actor=None)
+    job_retry(job=evaluating, actor=None)
+    evaluating.refresh_from_db()
+    assert evaluating.state == JobState.WAITING
     job_cancel(job=tuning, actor=None)
     with pytest.raises(HmiError) as refused:
         job_retry(job=evaluating, actor=None)
