@@ -9,18 +9,15 @@ from tenants.base.errors import ErrorCode, HmiError
 
 MAX_NAME_LENGTH: Final = 63
 SLUG_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+SLUG: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+"""The same, to build larger patterns of."""
 SLUG_RULE: Final = "A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end."
-_SLUG = re.compile(SLUG_PATTERN.removesuffix("$") + r"\Z")
 
 
 def require_slug(name: str, *, param: str = "name") -> str:
     """Return the name unchanged. Raises ``invalid_field`` if it is not a slug."""
-    if not isinstance(name, str) or not _SLUG.match(name):
-        raise HmiError(
-            ErrorCode.INVALID_FIELD,
-            SLUG_RULE,
-            param=param,
-        )
+    if not isinstance(name, str) or not re.fullmatch(SLUG, name):
+        raise HmiError(ErrorCode.INVALID_FIELD, SLUG_RULE, param=param)
     return name
 
 

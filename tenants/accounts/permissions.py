@@ -8,7 +8,7 @@ from structlog.contextvars import bind_contextvars
 
 from tenants.accounts.models import ApiKey, Membership, Role, Scope, Tenant, User
 from tenants.accounts.selectors import membership_of, tenant_by_slug
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError, require_found
 
 ROLE_OF_SCOPE: dict[Scope, Role] = {Scope.INFER: Role.VIEWER, Scope.MANAGE: Role.DEVELOPER}
 """The role with which a member may do what a key with the scope may."""
@@ -20,9 +20,7 @@ def require_role(user: User | AnonymousUser, tenant: Tenant, role: str) -> Membe
     """Return the user's membership, or raise unless it includes the role and the tenant is not suspended."""
     if not user.is_authenticated:
         raise HmiError(ErrorCode.UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE)
-    membership = membership_of(user, tenant)
-    if membership is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such tenant.", param="tenant")
+    membership = require_found(membership_of(user, tenant), "tenant", param="tenant")
     if not Role(membership.role).includes(Role(role)):
         raise HmiError(
             ErrorCode.FORBIDDEN,

@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce, Now
 
 from tenants.accounts.models import ApiKey, Invitation, InvitationState, Membership, Role, Tenant, User
 from tenants.audit.selectors import SYSTEM
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError, require_found
 from tenants.base.scope import platform_scope, tenant_scope
 
 
@@ -61,10 +61,7 @@ def members_of(tenant: Tenant) -> QuerySet[Membership]:
 
 def member_of(tenant: Tenant, member_id: int) -> Membership:
     """The tenant's member, or ``not_found``."""
-    member = members_of(tenant).filter(pk=member_id).first()
-    if member is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such member.", param="member")
-    return member
+    return require_found(members_of(tenant).filter(pk=member_id).first(), "member", param="member")
 
 
 def has_verified_email(user: User, email: str) -> bool:
@@ -82,10 +79,7 @@ def invitations_of(tenant: Tenant) -> QuerySet[Invitation]:
 def invitation_of(tenant: Tenant, invitation_id: int) -> Invitation:
     """The tenant's invitation in any state, or ``not_found``."""
     rows = Invitation.objects.for_tenant(tenant).select_related("tenant", "invited_by")
-    invitation = rows.filter(pk=invitation_id).first()
-    if invitation is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such invitation.", param="invitation")
-    return invitation
+    return require_found(rows.filter(pk=invitation_id).first(), "invitation", param="invitation")
 
 
 def invitation_by_hash(token_hash: str) -> Invitation | None:
@@ -127,7 +121,4 @@ def api_keys_ended(tenant: Tenant, since: datetime) -> QuerySet[ApiKey]:
 
 def api_key_of(tenant: Tenant, prefix: str) -> ApiKey:
     """The tenant's key with this prefix, or ``not_found``."""
-    key = api_keys_of(tenant).filter(prefix=prefix).first()
-    if key is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such API key.", param="prefix")
-    return key
+    return require_found(api_keys_of(tenant).filter(prefix=prefix).first(), "API key", param="prefix")

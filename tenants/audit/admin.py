@@ -18,7 +18,6 @@ class AuditEventAdmin(ReadOnlyAdmin):
 
     list_display = ("timestamp", "verb", "subject", "tenant", "by", "address", "summary")
     list_filter = ("verb", ("tenant", AutocompleteSelectFilter), "at")
-    list_filter_submit = True
     list_select_related = ("tenant", "actor", "api_key")
     search_fields = ("subject", "verb", "tenant__slug", "actor__username")
     exclude = ("detail",)

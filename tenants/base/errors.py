@@ -5,10 +5,12 @@ Standard library only, so that each package may raise and render the same errors
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from django.db.models import Model
+
+Row = TypeVar("Row")
 
 MAX_DEPENDENTS_NAMED: Final = 3
 MAX_DEPENDENTS_LISTED: Final = 20
@@ -187,6 +189,13 @@ class HmiError(Exception):
 def not_found(what: str, *, param: str | None = None) -> HmiError:
     """Return a ``not_found`` error, the same whether the object is absent or another tenant's."""
     return HmiError(ErrorCode.NOT_FOUND, f"There is no such {what}.", param=param)
+
+
+def require_found(row: Row | None, what: str, *, param: str | None = None) -> Row:
+    """Return what a query found, or raise ``not_found`` for None."""
+    if row is None:
+        raise not_found(what, param=param)
+    return row
 
 
 def has_dependents(message: str, rows: "Sequence[Model]", *, param: str | None = None) -> HmiError:

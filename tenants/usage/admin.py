@@ -27,7 +27,6 @@ class UsageDayAdmin(ReadOnlyAdmin):
         "refused",
     )
     list_filter = (("tenant", AutocompleteSelectFilter), "day")
-    list_filter_submit = True
     list_select_related = ("tenant",)
     search_fields = ("tenant__slug", "model_name")
     show_full_result_count = False
@@ -49,7 +48,6 @@ class LoggedRequestAdmin(ReadOnlyAdmin):
         "request_id",
     )
     list_filter = (("tenant", AutocompleteSelectFilter), "api", "status")
-    list_filter_submit = True
     list_select_related = ("tenant",)
     search_fields = ("tenant__slug", "^request_id")
     exclude = ("texts",)

@@ -15,7 +15,6 @@ class WebhookAdmin(ReadOnlyAdmin):
 
     list_display = ("url", "tenant", "disabled_at", "failing_since", "created_by", "created_at")
     list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
-    list_filter_submit = True
     list_select_related = ("tenant", "created_by")
     search_fields = ("url", "tenant__slug")
     exclude = ("secret", "previous_secret")
@@ -27,7 +26,6 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
     list_display = ("kind", "tenant", "endpoint", "state", "attempts", "next_attempt_at", "created_at")
     list_filter = ("state", "kind", ("tenant", AutocompleteSelectFilter))
-    list_filter_submit = True
     list_select_related = ("tenant", "endpoint")
     search_fields = ("event_id", "tenant__slug")
     exclude = ("payload", "attempt_log")

@@ -5,7 +5,7 @@ from uuid import UUID
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
 from tenants.accounts.models import Tenant
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import require_found
 from tenants.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
 
 
@@ -24,10 +24,7 @@ def webhooks_of(tenant: Tenant) -> QuerySet[WebhookEndpoint]:
 
 def webhook_of(tenant: Tenant, endpoint_id: UUID) -> WebhookEndpoint:
     """The tenant's endpoint with this id, annotated as in ``webhooks_of``, or ``not_found``."""
-    found = webhooks_of(tenant).filter(pk=endpoint_id).first()
-    if found is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such webhook.", param="endpoint_id")
-    return found
+    return require_found(webhooks_of(tenant).filter(pk=endpoint_id).first(), "webhook", param="endpoint_id")
 
 
 def deliveries_of(endpoint: WebhookEndpoint) -> QuerySet[WebhookDelivery]:
@@ -38,7 +35,5 @@ def deliveries_of(endpoint: WebhookEndpoint) -> QuerySet[WebhookDelivery]:
 
 def delivery_of(endpoint: WebhookEndpoint, delivery_id: UUID) -> WebhookDelivery:
     """The delivery with this id, or ``not_found``."""
-    found = deliveries_of(endpoint).select_related("endpoint__tenant").filter(pk=delivery_id).first()
-    if found is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such delivery.", param="delivery_id")
-    return found
+    row = deliveries_of(endpoint).select_related("endpoint__tenant").filter(pk=delivery_id).first()
+    return require_found(row, "delivery", param="delivery_id")

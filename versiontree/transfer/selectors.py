@@ -5,7 +5,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from tenants.accounts.models import Tenant
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import not_found, require_found
 from versiontree.transfer.models import Takeout
 
 
@@ -16,15 +16,13 @@ def takeouts_of(tenant: Tenant) -> QuerySet[Takeout]:
 
 def takeout_of(tenant: Tenant, takeout_id: UUID) -> Takeout:
     """The tenant's takeout with this id, or ``not_found``."""
-    takeout = takeouts_of(tenant).filter(pk=takeout_id).first()
-    if takeout is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such file; it may have expired.", param="takeout")
-    return takeout
+    row = takeouts_of(tenant).filter(pk=takeout_id).first()
+    return require_found(row, "file; it may have expired", param="takeout")
 
 
 def takeout_ready(tenant: Tenant, takeout_id: UUID) -> Takeout:
     """As ``takeout_of``, but ``not_found`` unless it can be downloaded."""
     takeout = takeout_of(tenant, takeout_id)
     if not takeout.is_ready:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such file; it may have expired.", param="takeout")
+        raise not_found("file; it may have expired", param="takeout")
     return takeout

@@ -12,6 +12,7 @@ from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.base.ttl_cache import cached
 from tenants.datasets.models import GENERATIVE_TASKS, Task
+from versiontree.names import SLUG
 from versiontree.tree.models import Alias, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionState
@@ -20,11 +21,9 @@ from versiontree.tree.serving_manifest import takes_pairs
 MAX_LISTED: Final = 20
 """Of the versions and aliases in an error."""
 
-_SLUG = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-
 
 _REFERENCE = re.compile(
-    rf"(?:(?P<tenant>{_SLUG})/)?(?P<hplm>{_SLUG})(?:@(?P<alias>{_SLUG})|:(?P<number>[1-9][0-9]{{0,8}}))?"
+    rf"(?:(?P<tenant>{SLUG})/)?(?P<hplm>{SLUG})(?:@(?P<alias>{SLUG})|:(?P<number>[1-9][0-9]{{0,8}}))?"
 )
 
 

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from django.conf import settings
 
-from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.base.errors import ErrorCode, HmiError, require_found
 from tenants.base.ttl_cache import cached
 from tenants.base.upload_concurrency import ConcurrencyLimit
 from tenants.datasets.formats.sampling import (
@@ -59,10 +59,8 @@ _under_way: Final[WeakValueDictionary[str, Lock]] = WeakValueDictionary()
 
 def root_version_by_name(name: str) -> Version:
     """The version of the root with this name, or ``not_found``."""
-    found = Version.unscoped.filter(kind=VersionKind.ROOT, root__name=name).first()
-    if found is None:
-        raise not_found("root", param="root")
-    return found
+    row = Version.unscoped.filter(kind=VersionKind.ROOT, root__name=name).first()
+    return require_found(row, "root", param="root")
 
 
 def root_config(version: Version) -> dict[str, Any]:

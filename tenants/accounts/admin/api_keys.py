@@ -45,7 +45,6 @@ class ApiKeyAdmin(PageActionsAdmin):
         "state",
     )
     list_filter = ("revoked", ("tenant", AutocompleteSelectFilter), "created")
-    list_filter_submit = True
     list_select_related = ("tenant",)
     search_fields = ("prefix", "name", "tenant__slug")
     autocomplete_fields = ("tenant",)
@@ -105,7 +104,6 @@ class InvitationAdmin(ReadOnlyAdmin):
 
     list_display = ("email", "tenant", "role", "shown_state", "invited_by", "created_at", "expires_at")
     list_filter = ("state", "role", ("tenant", AutocompleteSelectFilter), "created_at")
-    list_filter_submit = True
     list_select_related = ("tenant", "invited_by")
     search_fields = ("email", "tenant__slug", "invited_by__username")
     date_hierarchy = "created_at"

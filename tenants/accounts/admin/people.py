@@ -263,7 +263,6 @@ class MembershipAdmin(ModelAdmin):
 
     list_display = ("tenant", "user", "role", "created_at")
     list_filter = ("role", ("tenant", AutocompleteSelectFilter))
-    list_filter_submit = True
     list_select_related = ("tenant", "user")
     search_fields = ("tenant__slug", "user__username", "user__email")
     autocomplete_fields = ("tenant", "user")
@@ -280,10 +279,6 @@ class MembershipAdmin(ModelAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Membership) -> None:
         member_remove(membership=obj, actor=staff_user(request))
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Membership]) -> None:
-        for membership in queryset:
-            member_remove(membership=membership, actor=staff_user(request))
 
 
 @admin.register(Quota)

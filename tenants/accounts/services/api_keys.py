@@ -13,7 +13,7 @@ from tenants.accounts.services.tenants import clean_name
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import tenant_scope
-from tenants.usage.services.quotas import quota_check_api_keys, quota_lock
+from tenants.usage.services.quotas import quota_check, quota_lock
 
 TOUCH_INTERVAL = timedelta(minutes=1)
 MAX_OVERLAP = timedelta(days=7)
@@ -128,7 +128,7 @@ def clean_scopes(scopes: Sequence[str]) -> list[str]:
 
 def _save(key: ApiKey) -> str:
     """Check the quota, save the key, and return its plaintext. The caller holds ``quota_lock``."""
-    quota_check_api_keys(tenant=key.tenant, having=api_keys_active(key.tenant).count())
+    quota_check(tenant=key.tenant, what="API keys", having=api_keys_active(key.tenant).count())
     plaintext = ApiKey.unscoped.assign_key(key)
     key.save(force_insert=True)
     return plaintext

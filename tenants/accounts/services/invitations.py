@@ -22,7 +22,7 @@ from tenants.accounts.permissions import require_active
 from tenants.accounts.selectors import has_verified_email, invitations_created_since
 from tenants.accounts.services.members import clean_role, member_add
 from tenants.audit.services import audit_record
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError, require_found
 from tenants.base.scope import tenant_scope
 from tenants.usage.services.quotas import quota_check_invitations, quota_lock
 
@@ -152,10 +152,8 @@ def _create(verb: str, tenant: Tenant, email: str, role: str, actor: User) -> tu
 
 def _locked(invitation: Invitation) -> Invitation:
     rows = Invitation.objects.for_tenant(invitation.tenant).select_related("tenant")
-    found = rows.filter(pk=invitation.pk).select_for_update(of=("self",)).first()
-    if found is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such invitation.", param="invitation")
-    return found
+    row = rows.filter(pk=invitation.pk).select_for_update(of=("self",)).first()
+    return require_found(row, "invitation", param="invitation")
 
 
 def _check_address(invitation: Invitation, user: User) -> None:

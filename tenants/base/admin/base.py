@@ -35,12 +35,17 @@ if TYPE_CHECKING:
 else:
     from unfold.admin import ModelAdmin as UnfoldModelAdmin
     from unfold.admin import StackedInline, TabularInline
+    from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
     class ModelForm(ConstraintErrors, forms.ModelForm):
         """A model form that shows the error of a constraint at a field."""
 
     class ModelAdmin(UnfoldModelAdmin):
-        """An admin whose delete page lists what is deleted along, or what prevents the deletion."""
+        """An admin whose delete page lists what is deleted along, or what prevents the deletion.
+
+        Filters that are typed into get a button that applies them. Rows are deleted one by one, as their
+        pages delete them.
+        """
 
         form = ModelForm
         delete_confirmation_template = "base/admin/delete.html"
@@ -48,6 +53,15 @@ else:
 
         def get_list_display(self, request: HttpRequest) -> list[Any]:
             return grouped_columns(self.model, super().get_list_display(request))
+
+        @property
+        def list_filter_submit(self) -> bool:
+            kinds = [one[1] for one in self.list_filter if isinstance(one, tuple)]
+            return any(issubclass(kind, AutocompleteSelectFilter) for kind in kinds)
+
+        def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+            for row in queryset:
+                self.delete_model(request, row)
 
 
 __all__ = [

@@ -66,7 +66,6 @@ class CorpusAdmin(AutocompleteFilterAdmin, NonAtomicAdmin):
     size = file_size_column("size_bytes")
     list_display = ("name", "tenant", "rows", "words", "size", "created_by", "created_at")
     list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
-    list_filter_submit = True
     list_select_related = ("tenant", "created_by")
     search_fields = ("name", "tenant__slug", "sha256")
     autocomplete_fields = ("tenant",)
@@ -95,10 +94,6 @@ class CorpusAdmin(AutocompleteFilterAdmin, NonAtomicAdmin):
     def delete_model(self, request: HttpRequest, obj: Corpus) -> None:
         corpus_delete(corpus=obj, actor=staff_user(request))
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Corpus]) -> None:
-        for corpus in queryset:
-            corpus_delete(corpus=corpus, actor=staff_user(request))
-
 
 class DatasetSplitInline(ReadOnlyInline):
     """The files of a dataset."""
@@ -125,7 +120,6 @@ class DatasetAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin):
         ("tenant", AutocompleteSelectFilter),
         "created_at",
     )
-    list_filter_submit = True
     list_select_related = ("tenant", "created_by")
     ordering = ("-created_at", "-id")
     search_fields = ("name", "tenant__slug")
@@ -170,10 +164,6 @@ class DatasetAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin):
     def delete_model(self, request: HttpRequest, obj: Dataset) -> None:
         dataset_delete(dataset=obj, actor=staff_user(request))
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Dataset]) -> None:
-        for dataset in queryset:
-            dataset_delete(dataset=dataset, actor=staff_user(request))
-
 
 @admin.register(Upload)
 class UploadAdmin(NoAddOrChangeAdmin):
@@ -182,7 +172,6 @@ class UploadAdmin(NoAddOrChangeAdmin):
     size = file_size_column("size_bytes")
     list_display = ("filename", "tenant", "size", "complete", "created_by", "created_at", "expires_at")
     list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
-    list_filter_submit = True
     list_select_related = ("tenant", "created_by")
     search_fields = ("filename", "tenant__slug", "sha256")
 
@@ -194,10 +183,6 @@ class UploadAdmin(NoAddOrChangeAdmin):
     def delete_model(self, request: HttpRequest, obj: Upload) -> None:
         upload_delete(upload=obj)
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Upload]) -> None:
-        for upload in queryset:
-            upload_delete(upload=upload)
-
 
 @admin.register(UploadCheck)
 class UploadCheckAdmin(ReadOnlyAdmin):
@@ -206,7 +191,6 @@ class UploadCheckAdmin(ReadOnlyAdmin):
     size = file_size_column("size_bytes")
     list_display = ("name", "kind", "tenant", "state", "size", "created_at", "finished_at")
     list_filter = ("state", "kind", ("tenant", AutocompleteSelectFilter))
-    list_filter_submit = True
     list_select_related = ("tenant",)
     search_fields = ("name", "tenant__slug")
     exclude = ("preview", "row_errors", "error", "options", "files")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.errors import RowErrors, file_error, report_errors_at
@@ -62,12 +62,21 @@ class DatasetDraft:
         return sum(stats.rows for stats in self.statistics.values())
 
 
+class DatasetOptions(TypedDict, total=False):
+    """How ``draft_dataset`` reads the files of a dataset."""
+
+    columns: Mapping[str, str] | None
+    separator: str
+    allow_leaks: bool
+    skip_invalid_rows: bool
+
+
 def draft_dataset(
     *,
     files: Mapping[str, Source],
     task: str,
-    columns: Mapping[str, str] | None,
     workspace: Path,
+    columns: Mapping[str, str] | None = None,
     separator: str = DEFAULT_SEPARATOR,
     allow_leaks: bool = False,
     skip_invalid_rows: bool = False,

@@ -6,7 +6,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from tenants.accounts.models import Tenant
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import require_found
 from tenants.datasets.models import File
 
 
@@ -17,7 +17,5 @@ def files_of(tenant: Tenant) -> QuerySet[File]:
 
 def file_of(tenant: Tenant, file_id: UUID, *, param: str = "file_id") -> File:
     """The tenant's file, or ``not_found``."""
-    file = files_of(tenant).filter(pk=file_id).first()
-    if file is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such file; it may have expired.", param=param)
-    return file
+    row = files_of(tenant).filter(pk=file_id).first()
+    return require_found(row, "file; it may have expired", param=param)

@@ -8,7 +8,7 @@ from django.db.models import QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Now
 
 from tenants.accounts.models import ApiKey, Tenant, User
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import require_found
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, Upload, UploadCheck
 from tenants.datasets.models.upload import ACTIVE_STATES, CheckState
 
@@ -25,10 +25,7 @@ def platform_corpora() -> QuerySet[Corpus]:
 
 def corpus_of(tenant: Tenant, corpus_id: int) -> Corpus:
     """The tenant's corpus, or ``not_found``."""
-    corpus = corpora_of(tenant).filter(pk=corpus_id).first()
-    if corpus is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such corpus.", param="corpus")
-    return corpus
+    return require_found(corpora_of(tenant).filter(pk=corpus_id).first(), "corpus", param="corpus")
 
 
 def datasets_of(tenant: Tenant) -> QuerySet[Dataset]:
@@ -38,10 +35,7 @@ def datasets_of(tenant: Tenant) -> QuerySet[Dataset]:
 
 def dataset_of(tenant: Tenant, dataset_id: int) -> Dataset:
     """The tenant's dataset, or ``not_found``."""
-    dataset = datasets_of(tenant).filter(pk=dataset_id).first()
-    if dataset is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such dataset.", param="dataset")
-    return dataset
+    return require_found(datasets_of(tenant).filter(pk=dataset_id).first(), "dataset", param="dataset")
 
 
 def upload_by_id(kind: str, upload_id: int) -> Corpus | Dataset | None:
@@ -83,13 +77,7 @@ def uploads_of(tenant: Tenant, owner: User | ApiKey) -> QuerySet[Upload]:
 def upload_of(tenant: Tenant, owner: User | ApiKey, upload_id: UUID) -> Upload:
     """The upload that this person or key created, or ``not_found``."""
     upload = uploads_of(tenant, owner).filter(pk=upload_id).first()
-    if upload is None:
-        raise HmiError(
-            ErrorCode.NOT_FOUND,
-            "There is no such upload; it may have expired. Start a new one.",
-            param="upload",
-        )
-    return upload
+    return require_found(upload, "upload; it may have expired. Start a new one", param="upload")
 
 
 def uploads_in_use() -> list[UUID]:
@@ -108,7 +96,5 @@ def checks_open(tenant: Tenant) -> QuerySet[UploadCheck]:
 
 def check_of(tenant: Tenant, check_id: UUID) -> UploadCheck:
     """The tenant's check, or ``not_found``."""
-    check = UploadCheck.objects.for_tenant(tenant).filter(pk=check_id).first()
-    if check is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such check; it may have expired.", param="check")
-    return check
+    row = UploadCheck.objects.for_tenant(tenant).filter(pk=check_id).first()
+    return require_found(row, "check; it may have expired", param="check")

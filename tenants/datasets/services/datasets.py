@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
@@ -11,10 +11,9 @@ from tenants.accounts.models import Tenant
 from tenants.accounts.services.tenants import clean_name
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.errors import ErrorCode, HmiError, has_dependents
-from tenants.datasets.formats.dataset import SPLITS, draft_dataset
+from tenants.datasets.formats.dataset import SPLITS, DatasetOptions, draft_dataset
 from tenants.datasets.formats.errors import report_errors_at
 from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
-from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
 from tenants.datasets.formats.rows import required_columns
 from tenants.datasets.models import Dataset, DatasetSplit
 from tenants.datasets.services.check_results import CheckResult
@@ -32,11 +31,8 @@ def dataset_upload(
     name: str,
     task: str,
     files: Files,
-    columns: Mapping[str, str] | None = None,
-    separator: str = DEFAULT_SEPARATOR,
-    allow_leaks: bool = False,
-    skip_invalid_rows: bool = False,
     actor: Actor = None,
+    **options: Unpack[DatasetOptions],
 ) -> Dataset:
     """Check and store a dataset. Splits that are not given are taken from train.
 
@@ -48,27 +44,12 @@ def dataset_upload(
     """
     cleaned = clean_name(name)
     with upload_store().workspace() as workspace:
-        result = dataset_validate(
-            workspace=workspace,
-            task=task,
-            files=files,
-            columns=columns,
-            separator=separator,
-            allow_leaks=allow_leaks,
-            skip_invalid_rows=skip_invalid_rows,
-        )
+        result = dataset_validate(workspace=workspace, task=task, files=files, **options)
         return dataset_store(tenant=tenant, name=cleaned, result=result, actor=actor)
 
 
 def dataset_validate(
-    *,
-    workspace: Path,
-    task: str,
-    files: Files,
-    columns: Mapping[str, str] | None = None,
-    separator: str = DEFAULT_SEPARATOR,
-    allow_leaks: bool = False,
-    skip_invalid_rows: bool = False,
+    *, workspace: Path, task: str, files: Files, **options: Unpack[DatasetOptions]
 ) -> CheckResult:
     """Check files and write their canonical form to the workspace. Parameters as ``dataset_upload``."""
     required_columns(task)  # an unknown task is reported before files are read
@@ -77,15 +58,8 @@ def dataset_validate(
         with report_errors_at(split):
             # The key is not the split's name: that comes from the request and is checked only later.
             received[split] = receive_file(stream, workspace, filename=filename, key=str(number))
-    draft = draft_dataset(
-        files={split: source for split, (source, _) in received.items()},
-        task=task,
-        columns=columns,
-        workspace=workspace,
-        separator=separator,
-        allow_leaks=allow_leaks,
-        skip_invalid_rows=skip_invalid_rows,
-    )
+    sources = {split: source for split, (source, _) in received.items()}
+    draft = draft_dataset(files=sources, task=task, workspace=workspace, **options)
     report = dataset_report(draft) | {"files": {split: about for split, (_, about) in received.items()}}
     preview = {"report": report, "rows": dataset_preview_rows(draft)}
     return CheckResult(
@@ -115,26 +89,10 @@ def dataset_store(
         return dataset
 
 
-def dataset_preview(
-    *,
-    task: str,
-    files: Files,
-    columns: Mapping[str, str] | None = None,
-    separator: str = DEFAULT_SEPARATOR,
-    allow_leaks: bool = False,
-    skip_invalid_rows: bool = False,
-) -> dict[str, Any]:
+def dataset_preview(*, task: str, files: Files, **options: Unpack[DatasetOptions]) -> dict[str, Any]:
     """The validation ``report`` and the first ``rows`` of each file. Nothing is stored."""
     with upload_store().workspace() as workspace:
-        return dataset_validate(
-            workspace=workspace,
-            task=task,
-            files=files,
-            columns=columns,
-            separator=separator,
-            allow_leaks=allow_leaks,
-            skip_invalid_rows=skip_invalid_rows,
-        ).preview
+        return dataset_validate(workspace=workspace, task=task, files=files, **options).preview
 
 
 def dataset_rename(*, dataset: Dataset, name: str, actor: Actor) -> None:

@@ -7,7 +7,7 @@ race, call ``quota_lock`` first in the same transaction.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from django.conf import settings
 
@@ -19,6 +19,8 @@ from tenants.usage.selectors import daily_request_quota, quota_of, storage_used_
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
 
+Counted = Literal["domains", "models", "active jobs", "API keys"]
+
 
 def quota_lock(*, tenant: Tenant) -> Quota:
     """Return the tenant's quota and lock its row until the transaction ends."""
@@ -26,24 +28,11 @@ def quota_lock(*, tenant: Tenant) -> Quota:
     return Quota.objects.for_tenant(tenant).select_for_update().get()
 
 
-def quota_check_domains(*, tenant: Tenant, having: int, adding: int = 1) -> None:
-    """Raise ``quota_exceeded`` if the tenant, which has ``having`` domains, may not have more."""
-    _check(limit=quota_of(tenant).max_domains, used=having, asked=adding, what="domains")
-
-
-def quota_check_models(*, tenant: Tenant, having: int) -> None:
-    """Raise ``quota_exceeded`` if the tenant, which has ``having`` models, may not have more."""
-    _check(limit=quota_of(tenant).max_models, used=having, asked=1, what="models")
-
-
-def quota_check_active_jobs(*, tenant: Tenant, having: int, adding: int = 1) -> None:
-    """Raise ``quota_exceeded`` if the tenant, which has ``having`` active jobs, may not have more."""
-    _check(limit=quota_of(tenant).max_active_jobs, used=having, asked=adding, what="active jobs")
-
-
-def quota_check_api_keys(*, tenant: Tenant, having: int) -> None:
-    """Raise ``quota_exceeded`` if the tenant, which has ``having`` keys that work, may not have more."""
-    _check(limit=quota_of(tenant).max_api_keys, used=having, asked=1, what="API keys")
+def quota_check(*, tenant: Tenant, what: Counted, having: int, adding: int = 1) -> None:
+    """Raise ``quota_exceeded`` if the tenant, which has ``having`` of these, may not have more. Only API keys
+    that work count."""
+    limit = getattr(quota_of(tenant), f"max_{what.lower().replace(' ', '_')}")
+    _check(limit=limit, used=having, asked=adding, what=what)
 
 
 def quota_check_invitations(*, tenant: Tenant, made_today: int) -> None:

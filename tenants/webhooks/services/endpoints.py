@@ -10,7 +10,7 @@ from django.utils import timezone
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.encryption import decrypt, encrypt
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError, require_found
 from tenants.usage.services.quotas import quota_lock
 from tenants.webhooks.http_client import REQUEST_TIMEOUT_S, new_secret
 from tenants.webhooks.models import SUBSCRIBABLE, WebhookEndpoint
@@ -124,10 +124,8 @@ def webhook_delete(*, endpoint: WebhookEndpoint, actor: Actor) -> None:
 def webhook_lock(endpoint: WebhookEndpoint) -> WebhookEndpoint:
     """The current row of the endpoint, locked. ``not_found`` if it was deleted."""
     rows = WebhookEndpoint.objects.for_tenant(endpoint.tenant).select_related("tenant")
-    found = rows.select_for_update(of=("self",)).filter(pk=endpoint.pk).first()
-    if found is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such webhook.", param="endpoint_id")
-    return found
+    row = rows.select_for_update(of=("self",)).filter(pk=endpoint.pk).first()
+    return require_found(row, "webhook", param="endpoint_id")
 
 
 def signing_secrets(endpoint: WebhookEndpoint, at: datetime) -> list[str]:

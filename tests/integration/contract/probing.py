@@ -1,13 +1,11 @@
 """What schemathesis makes of the description of the API, sent to the real views; what it did is undone."""
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, cast
 
 import schemathesis
-from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import Case, GenerationMode
@@ -27,6 +25,7 @@ from tenants.accounts.models import ApiKey, User
 from tests.integration.contract.good import good_case
 from tests.integration.contract.known import Known, Named
 from tests.integration.fuzz.cases import TIMES
+from tests.integration.fuzz.requests import undone
 
 EXAMPLES = ceil(16 * TIMES)
 BAD = 400
@@ -93,7 +92,7 @@ def probe(operation: Operation, caller: Caller, known: Known, findings: Findings
     own = known.own(operation.label)
 
     def answer(case: AnyCase) -> Response:
-        with _undone():
+        with undone():
             # Without a network, nothing decompresses an answer.
             headers = {"Accept-Encoding": "identity", **caller.headers}
             response = case.call(headers=headers, cookies=dict(caller.cookies))
@@ -123,16 +122,6 @@ def _told(response: Response) -> str:
     """The sentence of a refusal."""
     error = response.json()["error"]
     return str(error["message"] if isinstance(error, dict) else error)
-
-
-@contextmanager
-def _undone() -> Iterator[None]:
-    """What is done in here is done as ever, in a transaction that is the outermost, and taken back."""
-    outermost: Any = transaction.atomic()
-    outermost._from_testcase = True
-    with outermost:
-        yield
-        transaction.set_rollback(True)
 
 
 def _cases(operation: Operation) -> st.SearchStrategy[AnyCase]:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from tenants.datasets.models import Corpus
+from tests.integration.versiontree.callers import error
 from tests.integration.world import World, make_world
 from versiontree.jobs.models import Job
 
@@ -33,12 +35,6 @@ def owner(world: World) -> APIClient:
     return world.client(world.owner)
 
 
-def told(answer: Any) -> tuple[int, str, str | None]:
-    """The status, the code and the place."""
-    error = answer.json()["error"]
-    return answer.status_code, error["code"], error["param"]
-
-
 # --- the host ---------------------------------------------------------------------------------------------
 
 
@@ -51,7 +47,7 @@ def test_a_host_that_is_not_ours_is_told_with_the_setting_that_would_add_it(
     client: Client, elsewhere: None
 ) -> None:
     answer = client.get("/api/v1/models", headers={"Host": "evil.example:8000"})
-    assert told(answer) == (400, "unknown_host", "Host")
+    assert error(answer) == (400, "unknown_host", "Host")
     message = answer.json()["error"]["message"]
     assert "'evil.example:8000'" in message
     assert "HMI_ALLOWED_HOSTS" in message
@@ -74,14 +70,14 @@ def test_a_page_tells_the_host_without_taking_its_markup(client: Client, elsewhe
 # --- kinds of content -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", [MANAGE, INFER, FINE_TUNING, "/api/v1/tenants/acme/uploads"])
-def test_a_body_that_is_packed_is_told_as_such(owner: APIClient, path: str) -> None:
-    body = gzip.compress(b"{}")
-    answer = owner.post(path, body, content_type=JSON, headers={"Content-Encoding": "gzip"})
-    assert told(answer) == (415, "unsupported_type", "Content-Encoding")
-    assert answer["Accept-Encoding"] == "identity"
-    plain = owner.post(path, "{}", content_type=JSON, headers={"Content-Encoding": "identity"})
-    assert plain.status_code != 415
+def test_a_body_that_is_packed_is_told_as_such(owner: APIClient) -> None:
+    for path in (MANAGE, INFER, FINE_TUNING, "/api/v1/tenants/acme/uploads"):
+        body = gzip.compress(b"{}")
+        answer = owner.post(path, body, content_type=JSON, headers={"Content-Encoding": "gzip"})
+        assert error(answer) == (415, "unsupported_type", "Content-Encoding"), path
+        assert answer["Accept-Encoding"] == "identity", path
+        plain = owner.post(path, "{}", content_type=JSON, headers={"Content-Encoding": "identity"})
+        assert plain.status_code != 415, path
 
 
 def test_the_open_inference_protocol_says_which_packings_it_takes(owner: APIClient) -> None:
@@ -92,63 +88,58 @@ def test_the_open_inference_protocol_says_which_packings_it_takes(owner: APIClie
 
 def test_an_answer_in_a_kind_that_there_is_not_is_406(owner: APIClient) -> None:
     answer = owner.get(MANAGE, headers={"Accept": "text/csv"})
-    assert told(answer) == (406, "not_acceptable", "Accept")
+    assert error(answer) == (406, "not_acceptable", "Accept")
     assert JSON in answer.json()["error"]["message"]
 
 
 # --- numbers ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", [MANAGE, INFER, OIP])
-def test_a_number_without_end_is_refused_in_our_words(owner: APIClient, path: str) -> None:
-    answer = owner.post(path, f'{{"model": {LONG}}}', content_type=JSON)
-    assert answer.status_code in {400, 422}
-    assert "digits" in answer.content.decode()
-    assert "set_int_max" not in answer.content.decode()
+def test_a_number_without_end_is_refused_in_our_words(owner: APIClient) -> None:
+    for path in (MANAGE, INFER, OIP):
+        answer = owner.post(path, f'{{"model": {LONG}}}', content_type=JSON)
+        assert answer.status_code in {400, 422}, path
+        assert "digits" in answer.content.decode(), path
+        assert "set_int_max" not in answer.content.decode(), path
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_numbers_without_end_in_addresses_as_well(owner: APIClient) -> None:
+    for path in (
         f"{MANAGE}?limit={LONG}",
         f"/v1/files?tenant=acme&limit={LONG}",
         f"/api/v1/tenants/acme/corpora/{LONG}",
         f"/v2/models/acme/mood/versions/{LONG}",
-    ],
-)
-def test_numbers_without_end_in_addresses_as_well(owner: APIClient, path: str) -> None:
-    answer = owner.get(path)
-    assert answer.status_code < 500
-    assert "set_int_max" not in answer.content.decode()
+    ):
+        answer = owner.get(path)
+        assert answer.status_code < 500, path
+        assert "set_int_max" not in answer.content.decode(), path
 
 
-@pytest.mark.parametrize("header", ["X-Timeout-S", "Upload-Length", "Inference-Header-Content-Length"])
-def test_and_in_headers(owner: APIClient, header: str) -> None:
-    for path in (INFER, OIP, "/api/v1/tenants/acme/uploads"):
-        answer = owner.post(path, "{}", content_type=JSON, headers={header: LONG})
-        assert answer.status_code < 500
-        assert "set_int_max" not in answer.content.decode()
+def test_and_in_headers(owner: APIClient) -> None:
+    for header in ("X-Timeout-S", "Upload-Length", "Inference-Header-Content-Length"):
+        for path in (INFER, OIP, "/api/v1/tenants/acme/uploads"):
+            answer = owner.post(path, "{}", content_type=JSON, headers={header: LONG})
+            assert answer.status_code < 500, header
+            assert "set_int_max" not in answer.content.decode(), header
 
 
-@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999"])
-@pytest.mark.parametrize("field", ["timeout_s", "model"])
-def test_numbers_beyond_a_float_break_nothing(owner: APIClient, field: str, number: str) -> None:
-    answer = owner.post(
-        INFER, f'{{"model": "mood", "inputs": ["x"], "{field}": {number}}}', content_type=JSON
-    )
-    assert answer.status_code < 500
+def test_numbers_beyond_a_float_break_nothing(owner: APIClient) -> None:
+    for number, field in product(["1" + "0" * 400, "1e999"], ["timeout_s", "model"]):
+        answer = owner.post(
+            INFER, f'{{"model": "mood", "inputs": ["x"], "{field}": {number}}}', content_type=JSON
+        )
+        assert answer.status_code < 500, number
 
 
-@pytest.mark.parametrize("columns", [r'{"text": "a\u0000"}', r'{"text": "\ud800"}', r'{"\udc00": "a"}'])
-@pytest.mark.parametrize("path", ["datasets", "datasets/preview"])
-def test_characters_that_cannot_be_stored_are_refused_in_the_json_of_a_form(
-    owner: APIClient, path: str, columns: str
-) -> None:
-    file = SimpleUploadedFile("a.csv", b"text,label\na,b\n")
-    form = {"task": "classification", "train": file, "columns": columns}
-    answer = owner.post(f"/api/v1/tenants/acme/{path}", form, format="multipart")
-    assert told(answer)[:2] == (422, "invalid_encoding")
-    assert str(told(answer)[2]).startswith("columns")
+def test_characters_that_cannot_be_stored_are_refused_in_the_json_of_a_form(owner: APIClient) -> None:
+    for columns, path in product(
+        [r'{"text": "a\u0000"}', r'{"text": "\ud800"}', r'{"\udc00": "a"}'], ["datasets", "datasets/preview"]
+    ):
+        file = SimpleUploadedFile("a.csv", b"text,label\na,b\n")
+        form = {"task": "classification", "train": file, "columns": columns}
+        answer = owner.post(f"/api/v1/tenants/acme/{path}", form, format="multipart")
+        assert error(answer)[:2] == (422, "invalid_encoding"), columns
+        assert str(error(answer)[2]).startswith("columns"), columns
 
 
 # --- names that mean nothing ------------------------------------------------------------------------------
@@ -156,9 +147,8 @@ def test_characters_that_cannot_be_stored_are_refused_in_the_json_of_a_form(
 TUNED = {"model": "minilm", "training_file": "file-0123456789abcdef0123456789abcdef"}
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "param"),
-    [
+def test_a_field_that_is_not_known_is_refused_by_its_path(owner: APIClient) -> None:
+    for path, body, param in (
         (FINE_TUNING, {**TUNED, "epochs": 3}, "epochs"),
         (FINE_TUNING, {**TUNED, "hmi": {"setting": {}}}, "hmi.setting"),
         (FINE_TUNING, {**TUNED, "hmi": {"settings": {"epoch": 3}}}, "hmi.settings.epoch"),
@@ -171,21 +161,17 @@ TUNED = {"model": "minilm", "training_file": "file-0123456789abcdef0123456789abc
         ("/v1/batches?tenant=acme", {"endpoints": "/v1/embeddings"}, "endpoints"),
         (EMBEDDINGS, {"model": "mood", "input": "x", "dimension": 3}, "dimension"),
         ("/v1/completions?tenant=acme", {"model": "mood", "prompt": "x", "max_token": 3}, "max_token"),
-    ],
-)
-def test_a_field_that_is_not_known_is_refused_by_its_path(
-    owner: APIClient, path: str, body: dict[str, Any], param: str
-) -> None:
-    answer = owner.post(path, body, format="json")
-    assert told(answer) == (422 if path.startswith("/api") else 400, "invalid_field", param)
-    assert repr(param.rsplit(".", 1)[-1]) in answer.json()["error"]["message"]
+    ):
+        answer = owner.post(path, body, format="json")
+        assert error(answer) == (422 if path.startswith("/api") else 400, "invalid_field", param)
+        assert repr(param.rsplit(".", 1)[-1]) in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("path", [MANAGE, INFER, FINE_TUNING, EMBEDDINGS])
-def test_a_key_that_stands_twice_is_refused_by_its_name(owner: APIClient, path: str) -> None:
-    answer = owner.post(path, '{"name": "a", "deep": {"same": 1, "same": 2}}', content_type=JSON)
-    assert told(answer)[1] == "invalid_json"
-    assert "'same'" in answer.json()["error"]["message"]
+def test_a_key_that_stands_twice_is_refused_by_its_name(owner: APIClient) -> None:
+    for path in (MANAGE, INFER, FINE_TUNING, EMBEDDINGS):
+        answer = owner.post(path, '{"name": "a", "deep": {"same": 1, "same": 2}}', content_type=JSON)
+        assert error(answer)[1] == "invalid_json", path
+        assert "'same'" in answer.json()["error"]["message"], path
 
 
 def test_what_is_nested_beyond_use_is_refused(owner: APIClient) -> None:
@@ -200,7 +186,7 @@ def test_what_is_nested_beyond_use_is_refused(owner: APIClient) -> None:
 def test_misspelt_setting_is_refused_and_starts_nothing_with_defaults(owner: APIClient) -> None:
     asked = {"name": "new", "parent": 1, "dataset": 1, "setting": {"epochs": 1}}
     answer = owner.post(MANAGE, asked, format="json")
-    assert told(answer) == (422, "invalid_field", "setting")
+    assert error(answer) == (422, "invalid_field", "setting")
     assert "Did you mean 'settings'?" in answer.json()["error"]["message"]
     assert not Job.unscoped.exists()
 
@@ -208,28 +194,23 @@ def test_misspelt_setting_is_refused_and_starts_nothing_with_defaults(owner: API
 def test_unknown_field_of_a_form_is_refused(owner: APIClient) -> None:
     form = {"name": "new", "files": SimpleUploadedFile("a.txt", b"one line\n"), "license": "MIT"}
     answer = owner.post("/api/v1/tenants/acme/corpora", form, format="multipart")
-    assert told(answer)[::2] == (422, "license")
+    assert error(answer)[::2] == (422, "license")
     assert not Corpus.unscoped.exists()
 
 
-@pytest.mark.parametrize("name", ["", "\ud800", "n" * 9999])
-def test_name_that_cannot_be_shown_breaks_no_answer(owner: APIClient, name: str) -> None:
-    answer = owner.patch("/api/v1/tenants/acme", json.dumps({name: 1}), content_type=JSON)
-    assert answer.status_code in {400, 422}
-    assert len(answer.content) < 1000
+def test_name_that_cannot_be_shown_breaks_no_answer(owner: APIClient) -> None:
+    for name in ("", "\ud800", "n" * 9999):
+        answer = owner.patch("/api/v1/tenants/acme", json.dumps({name: 1}), content_type=JSON)
+        assert answer.status_code in {400, 422}, name
+        assert len(answer.content) < 1000, name
 
 
-@pytest.mark.parametrize(
-    ("address", "param", "choices"),
-    [
+def test_unknown_choice_is_refused_with_those_that_there_are(owner: APIClient) -> None:
+    for address, param, choices in (
         ("jobs?state=nonsense", "state", ("queued", "running")),
         ("requests?status=nonsense", "status", ("answered", "failed")),
         ("usage?by=nonsense", "by", ("day", "model", "key")),
-    ],
-)
-def test_unknown_choice_is_refused_with_those_that_there_are(
-    owner: APIClient, address: str, param: str, choices: tuple[str, ...]
-) -> None:
-    answer = owner.get(f"/api/v1/tenants/acme/{address}")
-    assert told(answer)[::2] == (422, param)
-    assert all(choice in answer.json()["error"]["message"] for choice in choices)
+    ):
+        answer = owner.get(f"/api/v1/tenants/acme/{address}")
+        assert error(answer)[::2] == (422, param)
+        assert all(choice in answer.json()["error"]["message"] for choice in choices)

@@ -19,6 +19,7 @@ from tenants.datasets.models import Corpus, Upload
 from tenants.usage.services.quotas import quota_lock
 from tenants.webhooks.models import WebhookEndpoint
 from tests.integration.tenants.content import CORPUS, upload
+from tests.integration.versiontree.callers import error
 from tests.integration.world import World, make_world
 
 V1 = "/api/v1"
@@ -28,11 +29,6 @@ HOOK = {"url": "https://example.org/hook", "kinds": ["job.failed"]}
 def post(client: APIClient, where: str, body: Any, key: str, **more: Any) -> Any:
     more.setdefault("format", "json")
     return client.post(f"{V1}/{where}", body, headers={"Idempotency-Key": key}, **more)
-
-
-def code_of(answer: Any) -> tuple[int, str, str | None]:
-    error = answer.json()["error"]
-    return answer.status_code, error["code"], error["param"]
 
 
 def with_key(world: World) -> APIClient:
@@ -50,7 +46,7 @@ def test_a_secret_is_shown_again_to_who_asked_and_stands_nowhere_in_the_open(wor
     assert first["X-Request-Id"] != again["X-Request-Id"]
     kept = IdempotentResponse.objects.for_tenant(world.tenant).get()
     assert first.json()["secret"] not in kept.encrypted_response
-    assert code_of(post(client, "webhooks", {**HOOK, "description": "b"}, "k1")) == (
+    assert error(post(client, "webhooks", {**HOOK, "description": "b"}, "k1")) == (
         422,
         "invalid_field",
         "Idempotency-Key",
@@ -88,7 +84,7 @@ def test_uploads_are_told_apart_by_what_their_headers_say(world: World) -> None:
     first, again = begin(9), begin(9)
     assert again.headers["Location"] == first.headers["Location"]
     assert again.headers["Upload-Offset"] == "0"
-    assert code_of(begin(10))[0] == 422
+    assert error(begin(10))[0] == 422
     assert Upload.unscoped.count() == 1
 
 
@@ -137,7 +133,7 @@ def test_of_many_at_once_one_is_done_and_others_are_told_to_wait(
         assert {answer.status_code for answer in answers} <= {201, 409}
         assert len({answer.content for answer in answers if answer.status_code == 201}) == 1
         told = [answer for answer in answers if answer.status_code == 409]
-        assert all(code_of(answer)[1] == "in_flight" and answer["Retry-After"] == "1" for answer in told)
+        assert all(error(answer)[1] == "in_flight" and answer["Retry-After"] == "1" for answer in told)
     assert WebhookEndpoint.unscoped.count() == 3
 
 
@@ -171,7 +167,7 @@ def test_while_the_first_is_under_way_the_second_is_in_flight(
             waiting.set()
         holding.result()
         answers = sorted((one.result() for one in sent), key=lambda answer: answer.status_code)
-    assert code_of(refused) == (409, "in_flight", "Idempotency-Key")
+    assert error(refused) == (409, "in_flight", "Idempotency-Key")
     assert [answer.status_code for answer in answers] == [201, 409]
     assert send().content == answers[0].content
     assert Corpus.unscoped.count() == 1

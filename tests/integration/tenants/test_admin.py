@@ -238,15 +238,9 @@ def test_a_weight_is_set_with_an_audit_event(world: World, staff: Client) -> Non
     assert (event.actor, event.detail) == (world.staff, {"weight": 2.5})
 
 
-@pytest.mark.parametrize("weight", ["0", "nan", ""])
-def test_an_invalid_weight_is_refused_by_the_form(world: World, staff: Client, weight: str) -> None:
-    assert weighed(world, staff, weight).weight == 1.0
-    assert not AuditEvent.objects.for_tenant(world.tenant).filter(verb="tenant.set_weight").exists()
-
-
-@pytest.mark.parametrize("weight", [-1.0, 0.001, 100.5, float("inf"), float("nan")])
-def test_a_weight_out_of_range_is_refused_below_the_form_too(world: World, weight: float) -> None:
-    with pytest.raises(HmiError, match=r"from 0\.01 to 100"):
-        tenant_set_weight(tenant=world.tenant, weight=weight, actor=None)
-    with pytest.raises(IntegrityError), transaction.atomic():
-        Tenant.objects.filter(pk=world.tenant.pk).update(weight=weight)
+def test_a_weight_out_of_range_is_refused_below_the_form_too(world: World) -> None:
+    for weight in (-1.0, 0.001, 100.5, float("inf"), float("nan")):
+        with pytest.raises(HmiError, match=r"from 0\.01 to 100"):
+            tenant_set_weight(tenant=world.tenant, weight=weight, actor=None)
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Tenant.objects.filter(pk=world.tenant.pk).update(weight=weight)

@@ -82,11 +82,11 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_events_are_immutable_also_while_a_tenant_is_deleted(world: World, change: str) -> None:
-    for leaving in ("", str(world.other.pk), str(world.tenant.pk)):
-        with pytest.raises(IntegrityError, match="never changed"), transaction.atomic():
-            run(leaving, change, world.tenant.pk)
+def test_events_are_immutable_also_while_a_tenant_is_deleted(world: World) -> None:
+    for change in CHANGES:
+        for leaving in ("", str(world.other.pk), str(world.tenant.pk)):
+            with pytest.raises(IntegrityError, match="never changed"), transaction.atomic():
+                run(leaving, change, world.tenant.pk)
 
 
 def run(leaving: str, statement: str, tenant_id: int) -> None:

@@ -1,6 +1,7 @@
 """Invitations: who may make them, what they say, and whom they let in."""
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -135,10 +136,10 @@ def test_a_member_who_accepts_keeps_the_role(world: World) -> None:
     assert membership.role == "viewer"
 
 
-@pytest.mark.parametrize("email", [" ", "nobody", "a@b.c\nBcc: x@y.org", f"{'a' * 250}@example.org"])
-def test_an_invalid_email_address_is_refused(world: World, email: str) -> None:
-    code = ErrorCode.INVALID_FIELD if email.strip() else ErrorCode.MISSING_FIELD
-    assert refused(code, lambda: invite(world, email)).param == "email"
+def test_an_invalid_email_address_is_refused(world: World) -> None:
+    for email in (" ", "nobody", "a@b.c\nBcc: x@y.org", f"{'a' * 250}@example.org"):
+        code = ErrorCode.INVALID_FIELD if email.strip() else ErrorCode.MISSING_FIELD
+        assert refused(code, partial(invite, world, email)).param == "email"
     assert refused(ErrorCode.INVALID_FIELD, lambda: invite(world, role="king")).param == "role"
 
 

@@ -136,9 +136,9 @@ def test_texts_are_kept_only_while_the_tenant_keeps_texts(world: World) -> None:
     assert [event.detail["keeps_request_texts"] for event in changes] == [True, False]
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+@pytest.mark.usefixtures("logged")
+def test_the_api_lists_requests_by_filters(world: World) -> None:
+    for query, found in (
         ("", ["fourth", "third", "second-2", "second", "first"]),
         ("status=failed", ["third"]),
         ("status=refused", ["second-2", "second"]),
@@ -151,17 +151,8 @@ def test_texts_are_kept_only_while_the_tenant_keeps_texts(world: World) -> None:
         ("request_id=second", ["second-2", "second"]),
         ("request_id=theirs", []),
         ("since=2026-01-31T13:00Z&until=2026-01-31T15:00Z", ["second-2", "second"]),
-    ],
-)
-@pytest.mark.usefixtures("logged")
-def test_the_api_lists_requests_by_filters(world: World, query: str, found: list[str]) -> None:
-    _, key = world.key("manage")
-    answer = world.client(key=key).get(f"/api/v1/requests?{query}")
-    assert answer.status_code == 200, answer.content
-    assert [row["request_id"] for row in answer.json()["results"]] == found
-
-
-@pytest.mark.parametrize("query", ["status=broken", "since=yesterday", "limit=0"])
-def test_the_api_refuses_invalid_filters(world: World, query: str) -> None:
-    answer = world.client(world.viewer).get(f"/api/v1/tenants/acme/requests?{query}")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_field")
+    ):
+        _, key = world.key("manage")
+        answer = world.client(key=key).get(f"/api/v1/requests?{query}")
+        assert answer.status_code == 200, answer.content
+        assert [row["request_id"] for row in answer.json()["results"]] == found

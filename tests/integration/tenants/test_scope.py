@@ -1,5 +1,6 @@
 """Tenant scope fails closed, and the database refuses what no code should write."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -18,18 +19,17 @@ from tests.integration.world import World
 
 pytestmark = pytest.mark.usefixtures("in_platform_scope")
 
-OWNED = [
+OWNED: list[Any] = [
     model for model in apps.get_models() if isinstance(getattr(model, "objects", None), TenantScopedManager)
 ]
 SHA = "a" * 64
 
 
-@pytest.mark.parametrize("model", OWNED)
-def test_a_query_that_names_no_tenant_raises(model: Any) -> None:
-    for ask in ("all", "get", "exists", "filter", "create"):
+def test_a_query_that_names_no_tenant_raises() -> None:
+    for model, ask in product(OWNED, ("all", "get", "exists", "filter", "create")):
         with pytest.raises(UnscopedQuery):
             getattr(model.objects, ask)()
-    for tenant in (None, Tenant(slug="unsaved")):
+    for model, tenant in product(OWNED, (None, Tenant(slug="unsaved"))):
         with pytest.raises(UnscopedQuery):
             model.objects.for_tenant(tenant)
 
@@ -47,37 +47,37 @@ CORPUS = {"name": "c", "sha256": SHA, "size_bytes": 1, "rows": 1, "words": 1}
 DATASET = {"name": "d", "task": "tagging", "labels": ["x"]}
 
 
-@pytest.mark.parametrize(
-    ("model", "fields"),
-    [
-        (Tenant, {"slug": "Not Plain", "name": "x"}),
-        (Tenant, {"slug": "x", "name": ""}),
-        (Membership, {"role": "emperor"}),
-        (Membership, {"role": "owner"}),
-        (Quota, {}),
-        (Quota, {"max_domains": -1}),
-        (ApiKey, {"id": "1", "prefix": "1", "name": "k", "scopes": []}),
-        (ApiKey, {"id": "1", "prefix": "1", "name": "k", "scopes": ["infer", "root"]}),
-        (ApiKey, {"id": "1", "prefix": "1", "name": "k", "scopes": "infer"}),
-        (ApiKey, {"id": "1", "prefix": "2", "name": "k", "scopes": ["infer"]}),
-        (Corpus, {**CORPUS, "sha256": "A" * 64}),
-        (Corpus, {**CORPUS, "rows": 0}),
-        (Corpus, {**CORPUS, "size_bytes": 0}),
-        (Corpus, {**CORPUS, "name": " c"}),
-        (Corpus, {**CORPUS, "name": ""}),
-        (Dataset, {**DATASET, "task": "translation"}),
-        (Dataset, {**DATASET, "labels": []}),
-        (Dataset, {**DATASET, "labels": {"x": 1}}),
-        (UsageDay, {"model_name": "h", "day": "2026-01-01", "requests": 1, "failed": 2}),
-        (AuditEvent, {"verb": "", "subject": "x"}),
-    ],
-)
-def test_the_database_refuses_nonsense(world: World, model: Any, fields: dict[str, Any]) -> None:
-    owner = {} if model is Tenant else {"tenant": world.tenant}
-    user = {"user": world.owner} if model is Membership else {}
-    manager = getattr(model, "unscoped", None) or model.objects
-    with pytest.raises(IntegrityError), transaction.atomic():
-        manager.create(**owner, **user, **fields)
+NONSENSE: list[tuple[Any, dict[str, Any]]] = [
+    (Tenant, {"slug": "Not Plain", "name": "x"}),
+    (Tenant, {"slug": "x", "name": ""}),
+    (Membership, {"role": "emperor"}),
+    (Membership, {"role": "owner"}),
+    (Quota, {}),
+    (Quota, {"max_domains": -1}),
+    (ApiKey, {"id": "1", "prefix": "1", "name": "k", "scopes": []}),
+    (ApiKey, {"id": "1", "prefix": "1", "name": "k", "scopes": ["infer", "root"]}),
+    (ApiKey, {"id": "1", "prefix": "1", "name": "k", "scopes": "infer"}),
+    (ApiKey, {"id": "1", "prefix": "2", "name": "k", "scopes": ["infer"]}),
+    (Corpus, {**CORPUS, "sha256": "A" * 64}),
+    (Corpus, {**CORPUS, "rows": 0}),
+    (Corpus, {**CORPUS, "size_bytes": 0}),
+    (Corpus, {**CORPUS, "name": " c"}),
+    (Corpus, {**CORPUS, "name": ""}),
+    (Dataset, {**DATASET, "task": "translation"}),
+    (Dataset, {**DATASET, "labels": []}),
+    (Dataset, {**DATASET, "labels": {"x": 1}}),
+    (UsageDay, {"model_name": "h", "day": "2026-01-01", "requests": 1, "failed": 2}),
+    (AuditEvent, {"verb": "", "subject": "x"}),
+]
+
+
+def test_the_database_refuses_nonsense(world: World) -> None:
+    for model, fields in NONSENSE:
+        owner = {} if model is Tenant else {"tenant": world.tenant}
+        user = {"user": world.owner} if model is Membership else {}
+        manager = getattr(model, "unscoped", None) or model.objects
+        with pytest.raises(IntegrityError), transaction.atomic():
+            manager.create(**owner, **user, **fields)
 
 
 def test_the_database_refuses_a_split_twice(world: World) -> None:

@@ -1,8 +1,9 @@
 """Counting infer requests, and refusing what the quota does not allow."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 import psycopg
 import pytest
@@ -18,9 +19,8 @@ from tenants.usage.models import AnswerDay, LoggedRequest, Quota, UsageDay, Usag
 from tenants.usage.selectors import quota_of, requests_today, usage_of
 from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.quotas import (
-    quota_check_active_jobs,
-    quota_check_domains,
-    quota_check_models,
+    Counted,
+    quota_check,
     quota_check_requests,
     quota_check_storage,
     quota_lock,
@@ -162,25 +162,16 @@ def test_counts_of_a_deleted_tenant_do_not_keep_others_from_being_written(world:
         assert UsageDay.unscoped.count() == 1
 
 
-CHECKS: list[tuple[str, Callable[..., None]]] = [
-    ("max_domains", quota_check_domains),
-    ("max_models", quota_check_models),
-    ("max_active_jobs", quota_check_active_jobs),
-]
-
-
-@pytest.mark.parametrize(("limit", "check"), CHECKS)
 @platform_scope()
-def test_a_quota_allows_one_more_up_to_its_limit(
-    world: World, limit: str, check: Callable[..., None]
-) -> None:
-    Quota.unscoped.filter(tenant=world.tenant).update(**{limit: 4})
-    check(tenant=world.tenant, having=3)
-    error = refused(ErrorCode.QUOTA_EXCEEDED, lambda: check(tenant=world.tenant, having=4))
-    assert error.status == 429
-    assert error.details is not None
-    assert (error.details["limit"], error.details["used"], error.details["asked"]) == (4, 4, 1)
-    check(tenant=world.other, having=2)
+def test_a_quota_allows_one_more_up_to_its_limit(world: World) -> None:
+    for what in get_args(Counted):
+        limit, check = f"max_{what.lower().replace(' ', '_')}", partial(quota_check, what=what)
+        Quota.unscoped.filter(tenant=world.tenant).update(**{limit: 4})
+        check(tenant=world.tenant, having=3)
+        error = refused(ErrorCode.QUOTA_EXCEEDED, partial(check, tenant=world.tenant, having=4))
+        assert error.status == 429, what
+        assert error.details == {"quota": what, "limit": 4, "used": 4, "asked": 1}
+        check(tenant=world.other, having=2)
 
 
 def test_a_storage_quota_can_be_filled_to_the_last_byte(world: World) -> None:

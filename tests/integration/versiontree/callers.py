@@ -27,3 +27,9 @@ def signed_in(user: User) -> APIClient:
 def error(answer: Any) -> tuple[int, str, str | None]:
     body = answer.json()["error"]
     return answer.status_code, body["code"], body["param"]
+
+
+def body_of(answer: Any) -> bytes:
+    """The whole of a download."""
+    assert answer.status_code == 200, answer.content
+    return b"".join(answer.streaming_content)

@@ -115,27 +115,6 @@ def test_refused_new_model_shows_the_error_at_its_field(
     assert Hplm.unscoped.count() == 1
 
 
-def test_refused_update_of_a_model_shows_the_error_in_the_form(
-    staff: Client, root: Version, acme: TenantFixture
-) -> None:
-    version = tree_factory.new_hplm(root, "spam", acme)
-    tags = tree_factory.dataset(acme.tenant, "tags", task="tagging")
-    change = reverse("admin:tree_hplm_change", args=[version.hplm_id])
-    early = staff.post(change, {"chosen_dataset": acme.dataset.pk, **NO_INLINES})
-    assert "No version of the model spam is ready to train further." in plain(early)
-    other_task = staff.post(change, {"chosen_dataset": tags.pk, **NO_INLINES})
-    assert "Select a valid choice" in plain(other_task)
-    assert Version.unscoped.filter(hplm=version.hplm_id).count() == 1
-
-
-def test_a_deleted_hplm_is_only_looked_at(staff: Client, root: Version, acme: TenantFixture) -> None:
-    version = tree_factory.ready_hplm(root, "spam", acme)
-    act(staff, "hplm", "stop_serving", tree_factory.hplm_of(version), typed_name="acme/spam")
-    change = reverse("admin:tree_hplm_change", args=[version.hplm_id])
-    assert staff.get(change).status_code == 200
-    assert staff.post(change, {"chosen_dataset": acme.dataset.pk, **NO_INLINES}).status_code == 403
-
-
 def test_a_dataset_is_found_by_typing(staff: Client, acme: TenantFixture, globex: TenantFixture) -> None:
     asked = {"app_label": "tree", "model_name": "version", "field_name": "dataset", "term": "globex"}
     found = staff.get(reverse("admin:autocomplete"), asked).json()["results"]

@@ -14,7 +14,7 @@ from tenants.accounts.models import User
 from tenants.datasets.services.corpora import corpus_upload
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.admin_pages import NO_INLINES, plain
+from tests.integration.versiontree.admin_pages import NO_INLINES
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Version
@@ -45,22 +45,6 @@ def readable_checkpoint(folder: Path, *, positions: int) -> str:
     about = {"model_type": "bert", "max_position_embeddings": positions}
     (source / "config.json").write_text(json.dumps(about))
     return str(source)
-
-
-def test_the_text_of_a_root_is_held_against_its_tokenizer(
-    staff: Client, acme: TenantFixture, tmp_path: Path, upload_root: Path
-) -> None:
-    text = corpus_upload(
-        tenant=None, name="fables", stream=stream("the cat sat on the mat again\n" * 50), filename="a.txt"
-    )
-    source = readable_checkpoint(tmp_path / "ckpt", positions=6)
-    form = {"name": "tiny", "kind": "encoder", "source": source, "corpus": text.pk, "alpha": "50"}
-    added = plain(staff.post(reverse("admin:tree_root_add"), form, follow=True))
-    version = Version.unscoped.get(root__name="tiny")
-    unknown, long = version.config["warnings"]
-    assert "of the tokens are unknown to the root's vocabulary" in unknown
-    assert "100.0% of the rows are longer than the 6 tokens" in long
-    assert unknown in added
 
 
 def test_the_longest_text_that_was_asked_for_is_what_a_root_will_read(
@@ -113,25 +97,6 @@ def test_the_settings_of_a_domain_are_folded_away_and_sent(staff: Client, root: 
         version = Version.unscoped.get(domain=first.domain_id, number=number)
         assert (version.config["settings"], version.config["vectors"]) == ({"tokens": 9}, stored)
         tree_factory.do_jobs(version)
-
-
-def test_the_settings_of_an_hplm_are_folded_away_and_sent(
-    staff: Client, root: Version, acme: TenantFixture
-) -> None:
-    add = reverse("admin:tree_hplm_add")
-    both = {*SETTING_SPECS[JobKind.FINE_TUNE], *DECODER_SETTING_SPECS[JobKind.FINE_TUNE]}
-    assert set(settings_shown(staff, add)) == both, "the root is not chosen yet"
-    form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
-    asked = {"lora": "0", "adapter": "64", "biases": "false", "pooling": "cls", "dropout": "0.2"}
-    assert staff.post(add, form | asked).status_code == 302
-    first = tree_factory.do_jobs(Version.unscoped.get(hplm__name="spam"))
-    chosen = {"lora": 0, "adapter": 64, "biases": False, "pooling": "cls", "dropout": 0.2}
-    assert first.config["settings"] == chosen
-    change = reverse("admin:tree_hplm_change", args=[first.hplm_id])
-    assert set(settings_shown(staff, change)) == set(SETTING_SPECS[JobKind.FINE_TUNE])
-    again = {"chosen_dataset": acme.dataset.pk, "epochs": "3", **NO_INLINES}
-    assert staff.post(change, again).status_code == 302
-    assert Version.unscoped.get(hplm=first.hplm_id, number=2).config["settings"] == chosen | {"epochs": 3}
 
 
 def test_a_model_below_a_decoder_has_the_settings_of_decoders(

@@ -23,7 +23,6 @@ from versiontree.jobs.services.lifecycle import (
     job_release,
     job_succeed,
 )
-from versiontree.jobs.services.transitions import job_transition
 from versiontree.tree.models import Alias, Version
 from versiontree.tree.models.version import LEGAL_VERSION_TRANSITIONS, VersionState
 
@@ -100,14 +99,3 @@ def _check_whole(version: Version, jobs: list[Job], was: VersionState) -> None:
         assert sum(state in (JobState.QUEUED, JobState.RUNNING) for state in states) == 1
     assert now == was or now in LEGAL_VERSION_TRANSITIONS[was]
     assert Alias.unscoped.filter(hplm=version.hplm).exists() == (now == VersionState.READY)
-
-
-@given(old=st.sampled_from(JobState), new=st.sampled_from(JobState))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_a_move_that_is_not_in_the_table_is_our_own_mistake(old: JobState, new: JobState, db: None) -> None:
-    nobody = "00000000-0000-0000-0000-000000000000"
-    if new in LEGAL_TRANSITIONS[old]:
-        assert job_transition(job_id=nobody, from_states=[old], to=new) is False
-    else:
-        with pytest.raises(ValueError, match="illegal"):
-            job_transition(job_id=nobody, from_states=[old], to=new)

@@ -1,6 +1,5 @@
 """The manage API of tenants and of the platform."""
 
-import re
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -122,23 +121,6 @@ def test_the_tree_comes_with_depths(root: Version, domain: Version, model: Versi
         ("model", "spam", 2),
     ]
     assert [row["name"] for row in key.get(f"{V1}/roots").json()["results"]] == ["bert"]
-
-
-def test_a_large_tree_comes_in_parts_that_lead_to_each_other(
-    root: Version, model: Version, key: APIClient
-) -> None:
-    whole = key.get(f"{V1}/tree")
-    assert "Link" not in whole.headers
-    found, address = [], f"{V1}/tree?limit=1"
-    while address:
-        part = key.get(address)
-        found += part.json()
-        more = re.search(r'<http://testserver([^>]+)>; rel="next"', part.headers.get("Link", ""))
-        address = more[1] if more else ""
-    assert found == whole.json()
-    assert key.get(f"{V1}/tree", {"after": found[1]["id"]}).json() == found[2:]
-    assert error(key.get(f"{V1}/tree", {"after": "x"})) == (422, "invalid_field", "after")
-    assert error(key.get(f"{V1}/tree", {"limit": "0"})) == (422, "invalid_field", "limit")
 
 
 def test_a_member_names_the_tenant(root: Version, acme: TenantFixture) -> None:

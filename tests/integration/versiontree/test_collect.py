@@ -1,6 +1,7 @@
 """Garbage: what nothing living needs goes, and nothing else does."""
 
 import os
+import shutil
 import time
 from datetime import datetime, timedelta
 from io import StringIO
@@ -72,29 +73,19 @@ def years_later(monkeypatch: pytest.MonkeyPatch) -> datetime:
     return now
 
 
-def test_an_hplm_s_files_stay_for_a_while_after_it_was_deleted_however_old_they_are(
-    root: Version, acme: TenantFixture, years_later: datetime
-) -> None:
-    version = tree_factory.ready_hplm(root, "spam", acme)
-    hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
-    for seconds, collected in ((3500, []), (3700, [f"hplm/{version.digest[:12]}"])):
-        deleted_at = years_later - timedelta(seconds=seconds)
-        Hplm.unscoped.filter(versions=version).update(deleted_at=deleted_at)
-        assert artifacts_collect(grace_s=3600).artifacts == collected
-
-
-def test_parents_of_a_deleted_model_are_kept_for_its_grace_time(
+def test_files_of_a_deleted_model_and_of_its_parents_stay_for_a_while_however_old_they_are(
     domain: Version, acme: TenantFixture, years_later: datetime
 ) -> None:
     version = tree_factory.ready_hplm(domain, "spam", acme)
     hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     version_transition(version_id=domain.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
-    Hplm.unscoped.filter(versions=version).update(deleted_at=years_later - timedelta(seconds=60))
-    assert artifacts_collect(grace_s=3600).artifacts == []
-    assert len(artifacts_collect(grace_s=30).artifacts) == 3
+    for seconds, collected in ((3500, 0), (3700, 3)):
+        deleted_at = years_later - timedelta(seconds=seconds)
+        Hplm.unscoped.filter(versions=version).update(deleted_at=deleted_at)
+        assert len(artifacts_collect(grace_s=3600).artifacts) == collected
 
 
-@pytest.mark.parametrize("many", [1, 12])
+@pytest.mark.parametrize("many", [1, 4])
 def test_collecting_takes_one_lock_and_as_many_queries_for_any_number(
     root: Version, acme: TenantFixture, django_assert_num_queries: DjangoAssertNumQueries, many: int
 ) -> None:
@@ -185,27 +176,21 @@ def test_tables_are_kept_until_they_are_compacted_and_then_only_for_those_who_re
     assert kept_roles(tip) == {"lower"}
 
 
-def test_unreferenced_files_are_removed_after_the_grace_time(root: Version) -> None:
-    lone = tree_factory.stored("plot")
-    folder = store().path("plot", lone.digest)
+def test_unreferenced_files_are_removed_after_a_grace_time_that_starts_anew_when_they_are_made_again(
+    root: Version, tmp_path: Path
+) -> None:
+    lone, old = tree_factory.stored("plot"), time.time() - 7200
+    folder, again = store().path("plot", lone.digest), tmp_path / "again"
     assert artifacts_collect(grace_s=3600).artifacts == []
-    old = time.time() - 7200
+    os.utime(folder, (old, old))
+    again.mkdir()
+    for file in folder.iterdir():
+        shutil.copyfile(file, again / file.name)
+    assert store().ingest("plot", again).digest == lone.digest
+    assert artifacts_collect(grace_s=3600).artifacts == []
     os.utime(folder, (old, old))
     assert artifacts_collect(grace_s=3600).artifacts == [f"plot/{lone.digest[:12]}"]
     assert not folder.exists()
-
-
-def test_artifact_made_again_starts_a_new_grace_time(root: Version, tmp_path: Path) -> None:
-    lone = tree_factory.stored("plot")
-    folder = store().path("plot", lone.digest)
-    old = time.time() - 7200
-    os.utime(folder, (old, old))
-    again = tmp_path / "again"
-    again.mkdir()
-    for file in folder.iterdir():
-        (again / file.name).write_bytes(file.read_bytes())
-    assert store().ingest("plot", again).digest == lone.digest
-    assert artifacts_collect(grace_s=3600).artifacts == []
 
 
 def test_a_job_cannot_attach_what_was_collected_meanwhile(building: Version) -> None:

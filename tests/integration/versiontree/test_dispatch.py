@@ -47,12 +47,6 @@ def tuning(root: Version, acme: TenantFixture, redis_client: redis.Redis) -> Job
     return tree_factory.jobs_in_order(tree_factory.new_hplm(root, "spam", acme))[0]
 
 
-def test_a_new_job_is_announced_once_with_its_id_and_nothing_else(
-    tuning: Job, redis_client: redis.Redis
-) -> None:
-    assert messages(redis_client) == [repr([str(tuning.pk)])]
-
-
 def test_rolled_back_job_is_not_dispatched(
     root: Version, acme: TenantFixture, redis_client: redis.Redis
 ) -> None:
@@ -89,17 +83,14 @@ def test_a_job_that_is_handed_back_keeps_its_place(tuning: Job, redis_client: re
     assert taken(1) == [tuning.pk]
 
 
-def test_a_lost_message_is_sent_again(tuning: Job, redis_client: redis.Redis) -> None:
+def test_a_lost_message_is_sent_again_and_then_ever_more_rarely(
+    tuning: Job, redis_client: redis.Redis
+) -> None:
     redis_client.flushall()
     assert leases_recover().redispatched == 0
     quiet_for(tuning, 11)
     assert leases_recover().redispatched == 1
     assert messages(redis_client) == [repr([str(tuning.pk)])]
-
-
-def test_a_job_that_waits_long_is_announced_ever_more_rarely(tuning: Job) -> None:
-    quiet_for(tuning, 11)
-    assert leases_recover().redispatched == 1
     quiet_for(tuning, 11)
     assert leases_recover().redispatched == 0
     quiet_for(tuning, 21)

@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from pytest_django import Settings
 from rest_framework.test import APIClient
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from tenants.accounts.models import Tenant
-from tenants.datasets.formats import sampling
 from tenants.datasets.models import Corpus, Dataset, UploadCheck
-from tenants.datasets.services.checks import check_create, check_run
+from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.datasets.services.uploads import upload_receive
@@ -209,20 +207,6 @@ def test_a_check_says_how_much_of_the_rows_the_root_would_cut_off(
     assert "they are truncated" in fit["warnings"][0]
     texts = "".join(f"the cat {'the ' * n}\n" for n in range(20))
     assert looked_at(acme, "corpus", texts).preview["fit"]["too_long"] == "pieces"
-
-
-def test_check_of_a_large_file_reads_a_sample_and_says_so(
-    reader: Version, acme: TenantFixture, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.HMI_CHECK_INLINE_BYTES = 100
-    monkeypatch.setattr(sampling.sample, "__kwdefaults__", {"max_rows": 5, "max_bytes": 10**6})
-    check = looked_at(acme, "dataset", jsonl(labelled("cat", 20)), task="classification")
-    check_run(check.pk)
-    check.refresh_from_db()
-    fit = check.preview["fit"]
-    assert fit["rows"] == 20
-    assert fit["rows_read"] < 10
-    assert "from a sample of" in fit["warnings"][0]
 
 
 def test_a_root_that_cannot_be_asked_spoils_no_check_and_only_what_is_our_fault_is_logged(

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.test import Client
-from django.urls import reverse
 
 from inference.manifest import Manifest
 from tenants.base.errors import ErrorCode
@@ -71,19 +69,14 @@ def test_a_decoder_is_ready_with_its_root_alone(tmp_path: Path, db: None) -> Non
     assert (ready.state, ready.root.kind, roles_of(ready)) == ("ready", "decoder", {"root"})
 
 
-@pytest.mark.parametrize(
-    ("changes", "code", "param"),
-    [
+def test_invalid_options_of_a_decoder_are_refused(tmp_path: Path, db: None) -> None:
+    for changes, code, param in (
         ({"kind": "mixer"}, ErrorCode.INVALID_FIELD, "kind"),
         ({"kind": "encoder"}, ErrorCode.UNSUPPORTED_CHECKPOINT, "source"),
         ({"settings": {"n": 3}}, ErrorCode.INVALID_FIELD, "settings.n"),
         ({"lower_layers": -1}, ErrorCode.INVALID_FIELD, "settings.lower_layers"),
-    ],
-)
-def test_invalid_options_of_a_decoder_are_refused(
-    changes: dict[str, Any], code: ErrorCode, param: str, tmp_path: Path, db: None
-) -> None:
-    refused(lambda: register(tmp_path, **changes), code, param)
+    ):
+        refused(partial(register, tmp_path, **changes), code, param)
 
 
 def test_a_decoder_takes_no_corpus_and_an_encoder_needs_one(tmp_path: Path, db: None) -> None:
@@ -91,35 +84,6 @@ def test_a_decoder_takes_no_corpus_and_an_encoder_needs_one(tmp_path: Path, db: 
     refused(lambda: register(tmp_path, corpus=text), ErrorCode.INVALID_FIELD, "corpus")
     bert = tree_factory.checkpoint(tmp_path / "bert")
     refused(lambda: register(tmp_path, kind="encoder", source=bert), ErrorCode.MISSING_FIELD, "corpus")
-
-
-def test_the_administration_registers_a_decoder(admin_client: Client, tmp_path: Path) -> None:
-    source = tree_factory.checkpoint(tmp_path / "ckpt", "gpt2")
-    form = {"name": "smol", "kind": "decoder", "source": source, "lower_layers": "1", "alpha": "50"}
-    assert admin_client.post(reverse("admin:tree_root_add"), form).status_code == 302
-    version = Version.unscoped.get(root__name="smol")
-    assert version.config["settings"] == {"lower_layers": 1}
-    (convert,) = tree_factory.jobs_in_order(version)
-    assert convert.kind == "convert"
-
-
-@pytest.mark.parametrize(
-    ("model_type", "changes", "reason"),
-    [
-        ("bert", {}, "is an encoder: register it as an encoder"),
-        ("gpt2", {"lower_layers": "300"}, "lower_layers"),
-    ],
-)
-def test_the_administration_says_at_the_field_why_a_decoder_is_refused(
-    model_type: str, changes: dict[str, str], reason: str, admin_client: Client, tmp_path: Path
-) -> None:
-    source = tree_factory.checkpoint(tmp_path / "ckpt", model_type)
-    form = {"name": "smol", "kind": "decoder", "source": source, "alpha": "50", **changes}
-    answer = admin_client.post(reverse("admin:tree_root_add"), form)
-    assert answer.status_code == 200
-    errors = answer.context["adminform"].form.errors
-    assert reason in errors.as_json()
-    assert not Root.objects.exists()
 
 
 @pytest.mark.parametrize("task", ["generation", "chat"])
@@ -131,13 +95,6 @@ def test_a_generative_model_is_fine_tuned_and_evaluated_below_a_decoder(
     ready = tree_factory.do_jobs(version)
     assert (ready.state, roles_of(ready), ready.policy) == ("ready", {"hplm"}, "")
     assert resolve_model(acme.tenant, "writer").task == task
-
-
-def test_a_generative_model_has_further_versions(writer: Version, acme: TenantFixture) -> None:
-    hplm = tree_factory.hplm_of(writer)
-    more = tree_factory.dataset(acme.tenant, "more", task="generation")
-    second = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=more, actor=None))
-    assert (second.number, second.state, second.parent) == (2, "ready", writer)
 
 
 def test_models_stand_on_the_kind_of_root_that_their_task_needs(
@@ -154,16 +111,16 @@ def test_models_stand_on_the_kind_of_root_that_their_task_needs(
         assert wanted in found.message
 
 
-@pytest.mark.parametrize("task", ["classification", "generation"])
 def test_postgresql_refuses_a_model_on_the_other_kind_of_root(
-    task: str, decoder: Version, root: Version, acme: TenantFixture
+    decoder: Version, root: Version, acme: TenantFixture
 ) -> None:
-    parent = root if task == "generation" else decoder
-    hplm = Hplm.unscoped.create(tenant=acme.tenant, name="odd", task=task)
-    with pytest.raises(IntegrityError, match="stand on"), transaction.atomic():
-        Version.unscoped.create(
-            kind="model", parent=parent, root=parent.root, hplm=hplm, tenant=acme.tenant, number=1
-        )
+    for task in ("classification", "generation"):
+        parent = root if task == "generation" else decoder
+        hplm = Hplm.unscoped.create(tenant=acme.tenant, name=task, task=task)
+        with pytest.raises(IntegrityError, match="stand on"), transaction.atomic():
+            Version.unscoped.create(
+                kind="model", parent=parent, root=parent.root, hplm=hplm, tenant=acme.tenant, number=1
+            )
 
 
 def test_postgresql_refuses_another_kind_of_a_root_and_a_policy_below_a_decoder(writer: Version) -> None:
@@ -206,22 +163,19 @@ def test_a_generative_model_takes_no_policy_and_no_settings_of_tables(
     )
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
+def test_every_address_of_encoders_says_where_generative_models_are_called(
+    writer: Version, acme: TenantFixture
+) -> None:
+    for path, body in (
         ("/api/v1/infer", {"model": "writer", "inputs": ["A text"]}),
         ("/v1/embeddings", {"model": "writer", "input": "A text"}),
         ("/v2/models/writer/infer", {"inputs": []}),
         ("/v2/models/writer", None),
-    ],
-)
-def test_every_address_of_encoders_says_where_generative_models_are_called(
-    path: str, body: dict[str, Any] | None, writer: Version, acme: TenantFixture
-) -> None:
-    client = with_key(acme, "infer")
-    answer = client.get(path) if body is None else client.post(path, body, format="json")
-    assert answer.status_code in (400, 422)
-    assert "/v1/chat/completions" in answer.content.decode()
+    ):
+        client = with_key(acme, "infer")
+        answer = client.get(path) if body is None else client.post(path, body, format="json")
+        assert answer.status_code in (400, 422), path
+        assert "/v1/chat/completions" in answer.content.decode(), path
 
 
 @pytest.mark.parametrize(

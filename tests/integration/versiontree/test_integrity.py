@@ -1,8 +1,10 @@
 """What PostgreSQL itself refuses, whoever asks."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,150 +14,220 @@ from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Alias, Artifact, Domain, Hplm, Root, Version, VersionArtifact
-from versiontree.tree.services.hplms import hplm_update
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANY = {"kind": "hplm", "digest": "a" * 64, "size": 1, "files": {}}
 
 
-def refused(act: Callable[[], object], words: str) -> None:
-    with pytest.raises(IntegrityError, match=words), transaction.atomic():
-        act()
+@dataclass
+class Tree:
+    """`model` below `domain` below `root`; `unfinished` below the root, both acme's. `secret` is a domain of
+    acme's, `mine` and `theirs` are models of acme and globex without versions."""
+
+    acme: TenantFixture
+    globex: TenantFixture
+    root: Version
+    domain: Version
+    model: Version
+    unfinished: Version
+    secret: Version
+    mine: Hplm
+    theirs: Hplm
+
+    def birth(self, above: Version, **changes: Any) -> Version:
+        """A version of `mine` below another, with some of its columns changed."""
+        columns = {"kind": "model", "parent": above, "root": above.root, "number": 9, "hplm": self.mine}
+        return Version.unscoped.create(**(columns | {"tenant": self.acme.tenant} | changes))
+
+    def change(self, version: Version, **columns: Any) -> None:
+        """Update the version's row."""
+        Version.unscoped.filter(pk=version.pk).update(**columns)
+
+    def delete(self, version: Version) -> None:
+        """Delete the version's row, without Django's checks."""
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM tree_version WHERE id = %s", [version.pk])
+
+    def link(self, version: Version, artifact: Artifact | None = None, **columns: Any) -> None:
+        """Link an artifact, by default a table, to the version."""
+        found = artifact or Artifact.objects.filter(kind="plot").earliest("pk")
+        asked = {"version": version, "artifact": found, "tenant": self.acme.tenant, "role": "hplm"}
+        VersionArtifact.unscoped.create(**(asked | columns))
+
+    def job(self, **columns: Any) -> Job:
+        """A job of the model."""
+        asked = {"kind": "evaluate", "version": self.model, "tenant": self.acme.tenant, "state": "queued"}
+        return Job.unscoped.create(**(asked | columns))
 
 
-def birth(parent: Version, **changes: Any) -> Callable[[], Version]:
-    """A version of a model below ``parent``, with some of its columns as told."""
-    return lambda: Version.unscoped.create(
-        **({"kind": "model", "parent": parent, "root": parent.root, "number": 9} | changes)
+@pytest.fixture
+def tree(domain: Version, acme: TenantFixture, globex: TenantFixture) -> Tree:
+    mine, theirs = (
+        Hplm.unscoped.create(tenant=home.tenant, name=name, task="classification")
+        for home, name in ((acme, "mine"), (globex, "theirs"))
+    )
+    assert domain.parent is not None
+    return Tree(
+        acme,
+        globex,
+        root=domain.parent,
+        domain=domain,
+        model=tree_factory.ready_hplm(domain, "spam", acme),
+        unfinished=tree_factory.new_hplm(domain.parent, "unfinished", acme),
+        secret=tree_factory.ready_domain(domain.parent, "secret", home=acme),
+        mine=mine,
+        theirs=theirs,
     )
 
 
-def test_a_version_does_not_grow_from_another_tenants(
-    root: Version, acme: TenantFixture, globex: TenantFixture
-) -> None:
-    private = tree_factory.ready_domain(root, "secret", home=acme)
-    theirs = Hplm.unscoped.create(tenant=globex.tenant, name="theirs", task="classification")
-    refused(birth(private, hplm=theirs, tenant=globex.tenant), "its tenant or to the platform")
+def changing(column: str, new: object) -> Callable[[Tree], object]:
+    """The model's version has something else in the column."""
+    return lambda tree: tree.change(tree.model, **{column: new})
 
 
-def test_a_platform_domain_does_not_grow_from_a_tenants(root: Version, acme: TenantFixture) -> None:
-    private = tree_factory.ready_domain(root, "secret", home=acme)
-    public = Domain.unscoped.create(root=root.root, name="public")
-    refused(birth(private, kind="domain", domain=public), "its tenant or to the platform")
+REFUSED: dict[str, tuple[str, Callable[[Tree], object]]] = {
+    "a version below another tenant's": (
+        "its tenant or to the platform",
+        lambda t: t.birth(t.secret, hplm=t.theirs, tenant=t.globex.tenant),
+    ),
+    "a platform domain below a tenant's": (
+        "its tenant or to the platform",
+        lambda t: t.birth(
+            t.secret,
+            kind="domain",
+            domain=Domain.unscoped.create(root=t.root.root, name="public"),
+            hplm=None,
+            tenant=None,
+        ),
+    ),
+    "a version of another tenant than its model": (
+        "what it is a version of",
+        lambda t: t.birth(t.domain, tenant=t.globex.tenant),
+    ),
+    "a model below another model": ("only its own newer versions", lambda t: t.birth(t.model)),
+    "a version below an unfinished one": (
+        "is ready",
+        lambda t: t.birth(t.unfinished, hplm=t.unfinished.hplm),
+    ),
+    "a version trained on another tenant's dataset": (
+        "data of its own tenant",
+        lambda t: t.birth(t.domain, dataset=t.globex.dataset),
+    ),
+    "a version trained on another tenant's corpus": (
+        "data of its own tenant",
+        lambda t: t.birth(t.domain, corpus=t.globex.corpus),
+    ),
+    "a model without parent": (
+        "version_has_a_parent",
+        lambda t: t.birth(t.domain, parent=None, number=1),
+    ),
+    "a second version of a root without parent": (
+        "version_has_a_parent",
+        lambda t: t.birth(t.root, kind="root", parent=None, number=2, hplm=None, tenant=None),
+    ),
+    "a version of nothing": ("version_is_of_one_thing", lambda t: t.birth(t.domain, hplm=None, tenant=None)),
+    "a number twice": (
+        "version_number_per_hplm",
+        lambda t: t.birth(t.model, hplm=t.model.hplm, number=1),
+    ),
+    **{
+        f"another {column}": ("never changes", changing(column, new))
+        for column, new in (
+            ("number", 7),
+            ("kind", "domain"),
+            ("config", {"alpha": 1}),
+            ("created_at", NOW),
+            ("parent_id", None),
+            ("tenant_id", None),
+        )
+    },
+    "another digest": ("digest", lambda t: t.change(t.model, digest="0" * 64)),
+    "a ready version that is built again": (
+        "does not go from",
+        lambda t: t.change(t.model, state="building"),
+    ),
+    "a ready version that failed": ("does not go from", lambda t: t.change(t.model, state="failed")),
+    "a ready version without digest": (
+        "version_digest_when_ready",
+        lambda t: t.change(t.unfinished, state="ready", ready_at=NOW),
+    ),
+    "a retired version with an alias": ("alias points", lambda t: t.change(t.model, state="retired")),
+    "a deleted version with an alias": ("alias points", lambda t: t.delete(t.model)),
+    "a deleted version with children": ("stand below", lambda t: t.delete(t.domain)),
+    "an alias to another model's version": (
+        "its own model",
+        lambda t: Alias.unscoped.create(hplm=t.mine, name="default", version=t.model),
+    ),
+    "an alias to an unfinished version": (
+        "ready version",
+        lambda t: Alias.unscoped.create(
+            hplm=tree_factory.hplm_of(t.unfinished), name="default", version=t.unfinished
+        ),
+    ),
+    "a changed artifact": ("never changed", lambda t: Artifact.objects.update(size=0)),
+    "a changed role": (
+        "never changed",
+        lambda t: VersionArtifact.unscoped.filter(version=t.model).update(role="plot"),
+    ),
+    "a removed artifact": (
+        "keeps its artifacts",
+        lambda t: VersionArtifact.unscoped.filter(version=t.model).delete(),
+    ),
+    "one more artifact of a ready version": ("takes no more", lambda t: t.link(t.model, role="plot")),
+    "a table in the role of a model": ("of its kind", lambda t: t.link(t.unfinished)),
+    "an artifact of the platform in a tenant's version": (
+        "of the tenant of the version",
+        lambda t: t.link(t.unfinished, Artifact.objects.create(**ANY), tenant=None),
+    ),
+    "an artifact of a tenant in another's version": (
+        "of the tenant of the version",
+        lambda t: t.link(t.unfinished, Artifact.objects.create(**ANY), tenant=t.globex.tenant),
+    ),
+    "a job of another tenant": ("tenant of its version", lambda t: t.job(tenant=t.globex.tenant)),
+    "a job behind one of another version": (
+        "same version",
+        lambda t: t.job(state="waiting", after=Job.unscoped.filter(version=t.domain).first()),
+    ),
+    "a succeeded job that runs again": (
+        "is done",
+        lambda t: Job.unscoped.filter(version=t.model).update(state="queued"),
+    ),
+    "two active jobs of a version": ("job_one_active_per_version", lambda t: (t.job(), t.job())),
+    "a running job without lease": ("job_lease_while_running", lambda t: t.job(state="running")),
+    "a queued job with a lease": ("job_lease_while_running", lambda t: t.job(lease_expires_at=NOW)),
+    "a running job without worker": (
+        "job_lease_while_running",
+        lambda t: t.job(state="running", lease_expires_at=NOW, worker=""),
+    ),
+    "two platform domains of one name": (
+        "domain_name_is_unique",
+        lambda t: Domain.unscoped.create(root=t.root.root, name="biomedicine", tenant=None),
+    ),
+}
 
 
-def test_a_version_does_not_change_roots(domain: Version, acme: TenantFixture, tmp_path: Any) -> None:
+def test_what_breaks_the_tree_is_refused_by_the_database(tree: Tree) -> None:
+    faults = []
+    for what, (words, act) in REFUSED.items():
+        try:
+            with transaction.atomic():
+                act(tree)
+                transaction.set_rollback(True)
+            faults.append(f"{what} is taken")
+        except IntegrityError as error:
+            if words not in str(error):
+                faults.append(f"{what}: {error}")
+    assert not faults, "\n".join(faults)
+
+
+def test_a_version_does_not_change_roots(domain: Version, acme: TenantFixture, tmp_path: Path) -> None:
     other = tree_factory.ready_root(tmp_path, "other")
     mine = Hplm.unscoped.create(tenant=acme.tenant, name="mine", task="classification")
-    refused(birth(domain, hplm=mine, tenant=acme.tenant, root=other.root), "one root")
-
-
-def test_a_version_is_not_given_to_another_tenant_than_its_hplm(
-    domain: Version, acme: TenantFixture, globex: TenantFixture
-) -> None:
-    mine = Hplm.unscoped.create(tenant=acme.tenant, name="mine", task="classification")
-    refused(birth(domain, hplm=mine, tenant=globex.tenant), "what it is a version of")
-
-
-def test_an_hplm_does_not_grow_from_another_hplm(model: Version, acme: TenantFixture) -> None:
-    mine = Hplm.unscoped.create(tenant=acme.tenant, name="mine", task="classification")
-    refused(birth(model, hplm=mine, tenant=acme.tenant), "only its own newer versions")
-
-
-def test_nothing_grows_from_an_unfinished_version(root: Version, acme: TenantFixture) -> None:
-    unfinished = tree_factory.new_hplm(root, "spam", acme)
-    refused(birth(unfinished, hplm=unfinished.hplm, tenant=acme.tenant), "is ready")
-
-
-def test_a_version_does_not_learn_from_another_tenants_data(
-    domain: Version, acme: TenantFixture, globex: TenantFixture
-) -> None:
-    mine = Hplm.unscoped.create(tenant=acme.tenant, name="mine", task="classification")
-    refused(birth(domain, hplm=mine, tenant=acme.tenant, dataset=globex.dataset), "data of its own tenant")
-    refused(birth(domain, hplm=mine, tenant=acme.tenant, corpus=globex.corpus), "data of its own tenant")
-
-
-def test_only_a_first_root_version_has_no_parent(root: Version, acme: TenantFixture) -> None:
-    mine = Hplm.unscoped.create(tenant=acme.tenant, name="mine", task="classification")
-    orphan = {"root": root.root, "number": 1, "parent": None}
-    refused(
-        lambda: Version.unscoped.create(kind="model", hplm=mine, tenant=acme.tenant, **orphan),
-        "version_has_a_parent",
-    )
-    second = {"root": root.root, "number": 2, "parent": None}
-    refused(lambda: Version.unscoped.create(kind="root", **second), "version_has_a_parent")
-
-
-def test_a_version_is_of_exactly_one_thing(domain: Version, acme: TenantFixture) -> None:
-    refused(birth(domain, tenant=None), "version_is_of_one_thing")
-
-
-def test_numbers_of_versions_are_given_once(model: Version) -> None:
-    refused(birth(model, hplm=model.hplm, tenant=model.tenant, number=1), "version_number_per_hplm")
-
-
-def test_identity_of_a_version_never_changes(model: Version) -> None:
-    changes: list[dict[str, Any]] = [
-        {"number": 7},
-        {"kind": "domain"},
-        {"config": {"alpha": 1}},
-        {"created_at": NOW},
-        {"parent_id": None},
-        {"tenant_id": None},
-    ]
-    for change in changes:
-        refused(partial(Version.unscoped.filter(pk=model.pk).update, **change), "never changes")
-
-
-def test_a_digest_never_changes(model: Version) -> None:
-    refused(lambda: Version.unscoped.filter(pk=model.pk).update(digest="0" * 64), "digest")
-
-
-def test_a_ready_version_is_never_unfinished_again(model: Version) -> None:
-    for state in ("building", "failed"):
-        refused(partial(Version.unscoped.filter(pk=model.pk).update, state=state), "does not go from")
-
-
-def test_a_version_that_an_alias_points_at_is_neither_retired_nor_deleted(model: Version) -> None:
-    refused(lambda: Version.unscoped.filter(pk=model.pk).update(state="retired"), "alias points")
-    with connection.cursor() as cursor:
-        sql = "DELETE FROM tree_version WHERE id = %s"
-        refused(lambda: cursor.execute(sql, [model.pk]), "alias points")
-
-
-def test_a_version_with_children_is_not_deleted(model: Version, domain: Version) -> None:
-    with connection.cursor() as cursor:
-        sql = "DELETE FROM tree_version WHERE id = %s"
-        refused(lambda: cursor.execute(sql, [domain.pk]), "stand below")
-
-
-def test_a_ready_version_has_a_digest(root: Version, acme: TenantFixture) -> None:
-    unfinished = tree_factory.new_hplm(root, "spam", acme)
-    refused(
-        lambda: Version.unscoped.filter(pk=unfinished.pk).update(state="ready", ready_at=NOW),
-        "version_digest_when_ready",
-    )
-
-
-def test_an_alias_points_at_its_own_hplm(model: Version, domain: Version, acme: TenantFixture) -> None:
-    other = tree_factory.ready_hplm(domain, "other", acme)
-    refused(lambda: Alias.unscoped.filter(hplm=other.hplm).update(version=model), "its own model")
-
-
-def test_an_alias_points_at_a_ready_version(model: Version, acme: TenantFixture) -> None:
-    unfinished = hplm_update(hplm=tree_factory.hplm_of(model), dataset=acme.dataset, actor=None)
-    refused(lambda: Alias.unscoped.filter(hplm=model.hplm).update(version=unfinished), "ready version")
-
-
-def test_artifacts_never_change(model: Version) -> None:
-    refused(lambda: Artifact.objects.update(size=0), "never changed")
-    refused(lambda: VersionArtifact.unscoped.filter(version=model).update(role="plot"), "never changed")
-    refused(lambda: VersionArtifact.unscoped.filter(version=model).delete(), "keeps its artifacts")
-    plot = Artifact.objects.filter(kind="plot").earliest("pk")
-    refused(
-        lambda: VersionArtifact.unscoped.create(version=model, artifact=plot, role="plot"), "takes no more"
-    )
+    with pytest.raises(IntegrityError, match="one root"), transaction.atomic():
+        Version.unscoped.create(
+            kind="model", parent=domain, root=other.root, number=9, hplm=mine, tenant=acme.tenant
+        )
 
 
 def test_a_ready_version_gets_one_profile_and_keeps_it(model: Version) -> None:
@@ -164,61 +236,10 @@ def test_a_ready_version_gets_one_profile_and_keeps_it(model: Version) -> None:
     ]
     link = partial(VersionArtifact.unscoped.create, version=model, tenant=model.tenant, role="cascade")
     link(artifact=made[0])
-    refused(partial(link, artifact=made[1]), "version_artifact_role_is_unique")
-    refused(lambda: VersionArtifact.unscoped.filter(artifact=made[0]).delete(), "keeps its artifacts")
-
-
-def test_an_artifact_is_used_in_the_role_of_its_kind(root: Version, acme: TenantFixture) -> None:
-    unfinished = tree_factory.new_hplm(root, "spam", acme)
-    plot = Artifact.objects.filter(kind="plot").earliest("pk")
-    refused(
-        lambda: VersionArtifact.unscoped.create(version=unfinished, artifact=plot, role="hplm"), "of its kind"
-    )
-
-
-def test_an_artifact_of_a_version_is_of_its_tenant(
-    root: Version, acme: TenantFixture, globex: TenantFixture
-) -> None:
-    unfinished, made = tree_factory.new_hplm(root, "spam", acme), Artifact.objects.create(**ANY)
-    link = partial(VersionArtifact.unscoped.create, version=unfinished, artifact=made, role="hplm")
-    refused(link, "of the tenant of the version")
-    refused(partial(link, tenant=globex.tenant), "of the tenant of the version")
-
-
-def test_a_job_belongs_to_the_tenant_of_its_version(model: Version, globex: TenantFixture) -> None:
-    refused(
-        lambda: Job.unscoped.create(kind="evaluate", version=model, tenant=globex.tenant, state="queued"),
-        "tenant of its version",
-    )
-
-
-def test_a_job_waits_only_for_one_of_its_own_version(model: Version, domain: Version) -> None:
-    other = Job.unscoped.filter(version=domain).first()
-    refused(
-        lambda: Job.unscoped.create(kind="evaluate", version=model, tenant=model.tenant, after=other),
-        "same version",
-    )
-
-
-def test_a_job_that_succeeded_stays_so(model: Version) -> None:
-    done = Job.unscoped.filter(version=model)
-    refused(lambda: done.update(state="queued"), "is done")
-
-
-def test_two_jobs_of_one_version_are_never_at_work_together(model: Version) -> None:
-    Job.unscoped.create(kind="evaluate", version=model, tenant=model.tenant, state="queued")
-    refused(
-        lambda: Job.unscoped.create(kind="evaluate", version=model, tenant=model.tenant, state="queued"),
-        "job_one_active_per_version",
-    )
-
-
-def test_a_running_job_has_a_worker_and_a_lease_and_no_other_job_has(model: Version) -> None:
-    job = Job.unscoped.create(kind="evaluate", version=model, tenant=model.tenant, state="queued")
-    mine = Job.unscoped.filter(pk=job.pk)
-    refused(lambda: mine.update(state="running"), "job_lease_while_running")
-    refused(lambda: mine.update(lease_expires_at=NOW), "job_lease_while_running")
-    refused(lambda: mine.update(state="running", lease_expires_at=NOW, worker=""), "job_lease_while_running")
+    with pytest.raises(IntegrityError, match="version_artifact_role_is_unique"), transaction.atomic():
+        link(artifact=made[1])
+    with pytest.raises(IntegrityError, match="keeps its artifacts"), transaction.atomic():
+        VersionArtifact.unscoped.filter(artifact=made[0]).delete()
 
 
 def test_names_are_slugs_in_the_database_too(acme: TenantFixture) -> None:
@@ -227,10 +248,3 @@ def test_names_are_slugs_in_the_database_too(acme: TenantFixture) -> None:
             Root.objects.create(name=name, source="x")
         with pytest.raises(DatabaseError), transaction.atomic():
             Hplm.unscoped.create(tenant=acme.tenant, name=name, task="tagging")
-
-
-def test_two_platform_domains_do_not_share_a_name(domain: Version) -> None:
-    refused(
-        lambda: Domain.unscoped.create(root=domain.root, name="biomedicine", tenant=None),
-        "domain_name_is_unique",
-    )

@@ -16,7 +16,6 @@ from versiontree.jobs.services.lifecycle import (
     job_confirm_cancel,
     job_fail,
     job_heartbeat,
-    job_release,
     job_succeed,
 )
 from versiontree.tree.models import Alias, Version, VersionArtifact
@@ -41,8 +40,8 @@ def test_jobs_run_one_after_the_other_and_the_last_makes_the_version_ready(
     assert Alias.unscoped.get(hplm=building.hplm, name="default").version == building
 
 
-def test_a_failed_job_fails_its_version_and_cancels_what_waited(
-    tuning: Job, building: Version, evaluating: Job
+def test_a_failed_job_fails_its_version_and_cancels_what_waited_until_a_retry_runs_the_chain_again(
+    tuning: Job, building: Version, evaluating: Job, acme: TenantFixture
 ) -> None:
     worker = tree_factory.claim(tuning)
     job_fail(job_id=tuning.pk, worker=worker, code="too_few_rows", message="Too few rows.", traceback="…")
@@ -55,13 +54,6 @@ def test_a_failed_job_fails_its_version_and_cancels_what_waited(
     )
     assert building.state == "failed"
     assert (evaluating.state, evaluating.error_message) == (JobState.CANCELLED, "Fine-tune failed.")
-
-
-def test_a_retry_runs_the_whole_chain_again(
-    tuning: Job, building: Version, evaluating: Job, acme: TenantFixture
-) -> None:
-    worker = tree_factory.claim(tuning)
-    job_fail(job_id=tuning.pk, worker=worker, code="job_crashed", message="Boom.")
     job_retry(job=tuning, actor=acme.developer)
     for row in (tuning, building, evaluating):
         row.refresh_from_db()
@@ -82,19 +74,13 @@ def test_a_retry_of_the_second_job_does_not_repeat_the_first(
     assert tree_factory.do_jobs(building).state == "ready"
 
 
-def test_cancelling_a_waiting_job_and_retrying_it_waits_again(
-    building: Version, tuning: Job, evaluating: Job
+def test_a_job_behind_another_waits_again_when_it_is_retried_and_is_not_retried_alone(
+    tuning: Job, evaluating: Job
 ) -> None:
     job_cancel(job=evaluating, actor=None)
-    evaluating.refresh_from_db()
-    assert evaluating.state == JobState.CANCELLED
     job_retry(job=evaluating, actor=None)
     evaluating.refresh_from_db()
     assert evaluating.state == JobState.WAITING
-    assert tree_factory.do_jobs(building).state == "ready"
-
-
-def test_a_job_behind_a_cancelled_one_is_not_retried_alone(tuning: Job, evaluating: Job) -> None:
     job_cancel(job=tuning, actor=None)
     with pytest.raises(HmiError) as refused:
         job_retry(job=evaluating, actor=None)
@@ -185,11 +171,3 @@ def test_a_version_without_all_its_artifacts_does_not_become_ready(
     evaluating.refresh_from_db()
     building.refresh_from_db()
     assert (evaluating.state, building.state) == (JobState.RUNNING, "building")
-
-
-def test_every_change_of_state_leaves_an_event(tuning: Job) -> None:
-    worker = tree_factory.claim(tuning)
-    job_release(job_id=tuning.pk, worker=worker)
-    tree_factory.do_job(tuning)
-    kinds = list(JobEvent.unscoped.filter(job=tuning).order_by("pk").values_list("kind", flat=True))
-    assert kinds == ["queued", "running", "queued", "running", "succeeded"]

@@ -46,43 +46,25 @@ def test_registering_a_root_plans_a_conversion_and_its_plot(tmp_path: Path, db: 
     assert tree_factory.do_jobs(version).state == "ready"
 
 
-def test_a_checkpoint_with_pickled_weights_only_is_refused(tmp_path: Path, db: None) -> None:
-    tree_factory.corpus(None, "prose")
+def test_a_root_that_cannot_be_registered_is_refused(
+    root: Version, acme: TenantFixture, tmp_path: Path
+) -> None:
     folder = tmp_path / "pickled"
     folder.mkdir()
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x04")
-    refused(lambda: register(tmp_path, source=str(folder)), ErrorCode.PICKLED_CHECKPOINT, "source")
-
-
-def test_a_root_name_is_given_once(root: Version, tmp_path: Path) -> None:
-    refused(lambda: register(tmp_path), ErrorCode.CONFLICT, "name")
-
-
-def test_a_root_is_converted_on_the_platforms_text_only(acme: TenantFixture, tmp_path: Path) -> None:
-    refused(lambda: register(tmp_path, corpus=acme.corpus), ErrorCode.NOT_FOUND, "corpus")
-
-
-@pytest.mark.parametrize("name", ["", "b" * 64, "../bert"])
-def test_a_name_is_a_slug(name: str, tmp_path: Path, db: None) -> None:
-    tree_factory.corpus(None, "prose")
-    refused(lambda: register(tmp_path, name=name), ErrorCode.INVALID_FIELD, "name")
-
-
-@pytest.mark.parametrize(
-    ("changes", "param"),
-    [
-        ({"settings": {"lower_layers": 0}}, "settings.lower_layers"),
-        ({"settings": {"device": "cuda"}}, "settings.device"),
-        ({"settings": [1]}, "settings"),
-        ({"alpha": 101}, "alpha"),
-        ({"alpha": float("nan")}, "alpha"),
-    ],
-)
-def test_settings_are_known_numbers_within_bounds(
-    changes: dict[str, Any], param: str, tmp_path: Path, db: None
-) -> None:
-    tree_factory.corpus(None, "prose")
-    refused(lambda: register(tmp_path, **changes), ErrorCode.INVALID_FIELD, param)
+    refusals: list[tuple[dict[str, Any], ErrorCode, str]] = [
+        ({"source": str(folder)}, ErrorCode.PICKLED_CHECKPOINT, "source"),
+        ({"name": root.root.name}, ErrorCode.CONFLICT, "name"),
+        ({"corpus": acme.corpus}, ErrorCode.NOT_FOUND, "corpus"),
+        *(({"name": name}, ErrorCode.INVALID_FIELD, "name") for name in ("", "b" * 64, "../bert")),
+        ({"settings": {"lower_layers": 0}}, ErrorCode.INVALID_FIELD, "settings.lower_layers"),
+        ({"settings": {"device": "cuda"}}, ErrorCode.INVALID_FIELD, "settings.device"),
+        ({"settings": [1]}, ErrorCode.INVALID_FIELD, "settings"),
+        ({"alpha": 101}, ErrorCode.INVALID_FIELD, "alpha"),
+        ({"alpha": float("nan")}, ErrorCode.INVALID_FIELD, "alpha"),
+    ]
+    for changes, code, param in refusals:
+        refused(partial(register, tmp_path, **({"name": "another"} | changes)), code, param)
 
 
 def test_a_domain_grows_from_a_root_and_learns_its_corpus(root: Version, acme: TenantFixture) -> None:
@@ -95,11 +77,6 @@ def test_a_domain_grows_from_a_root_and_learns_its_corpus(root: Version, acme: T
     assert (build.params["alpha"], build.params["all_unigrams"]) == (40.0, False)
     assert version.created_by == acme.developer
     assert {job.tenant for job in (pretrain, build)} == {acme.tenant}
-
-
-def test_a_domain_may_grow_from_another(domain: Version, acme: TenantFixture) -> None:
-    version = tree_factory.ready_domain(domain, "oncology", home=acme)
-    assert (version.parent, version.state) == (domain, "ready")
 
 
 def test_an_update_stands_below_the_newest_ready_version_and_keeps_its_coverage(domain: Version) -> None:
@@ -119,17 +96,6 @@ def test_a_domain_is_not_updated_while_a_version_of_it_is_built(domain: Version)
         ErrorCode.CONFLICT,
         "domain",
     )
-
-
-def test_too_little_text_makes_no_domain(root: Version, acme: TenantFixture, settings: Settings) -> None:
-    settings.HMI_CORPUS_MIN_WORDS = 20_000
-    little = tree_factory.corpus(acme.tenant, "little", words=19_999)
-    error = refused(
-        lambda: domain_create(tenant=acme.tenant, parent=root, name="law", corpus=little, actor=None),
-        ErrorCode.CORPUS_TOO_SMALL,
-        "corpus",
-    )
-    assert error.details == {"words": 19_999, "minimum": 20_000}
 
 
 def test_a_domain_name_is_given_once_per_owner(domain: Version, root: Version, acme: TenantFixture) -> None:
@@ -158,15 +124,6 @@ def test_an_unfinished_parent_is_not_ready(root: Version, acme: TenantFixture) -
             tenant=acme.tenant, name="spam", parent=unfinished, dataset=acme.dataset, actor=None
         ),
         ErrorCode.MODEL_NOT_READY,
-        "parent",
-    )
-
-
-def test_an_hplm_is_no_parent_of_another(root: Version, acme: TenantFixture) -> None:
-    model = tree_factory.ready_hplm(root, "spam", acme)
-    refused(
-        lambda: hplm_create(tenant=acme.tenant, name="ham", parent=model, dataset=acme.dataset, actor=None),
-        ErrorCode.NOT_FOUND,
         "parent",
     )
 

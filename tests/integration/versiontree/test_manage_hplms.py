@@ -1,7 +1,7 @@
 """Creating, updating and deleting models, moving aliases: what it makes and what it refuses."""
 
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from tenants.base.scope import platform_scope
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.callers import V1, error
+from tests.integration.versiontree.callers import V1
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import JobState
@@ -55,13 +55,6 @@ def test_an_update_goes_on_from_the_version_that_serves(root: Version, acme: Ten
     assert third.parent == first
 
 
-def test_an_update_can_be_kept_from_serving(root: Version, acme: TenantFixture) -> None:
-    first = tree_factory.ready_hplm(root, "spam", acme)
-    hplm = tree_factory.hplm_of(first)
-    tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None, auto_promote=False))
-    assert Alias.unscoped.get(hplm=hplm).version == first
-
-
 def test_an_older_update_that_finishes_later_does_not_serve(root: Version, acme: TenantFixture) -> None:
     hplm = tree_factory.hplm_of(tree_factory.ready_hplm(root, "spam", acme))
     second = hplm_update(hplm=hplm, dataset=acme.dataset, actor=None)
@@ -70,17 +63,17 @@ def test_an_older_update_that_finishes_later_does_not_serve(root: Version, acme:
     assert Alias.unscoped.get(hplm=hplm).version == third
 
 
-def test_an_update_needs_data_of_the_same_task(root: Version, acme: TenantFixture) -> None:
+def test_an_update_and_an_alias_need_ready_versions_and_data_of_the_same_task(
+    root: Version, acme: TenantFixture
+) -> None:
     hplm = tree_factory.hplm_of(tree_factory.ready_hplm(root, "spam", acme))
+    unready = tree_factory.hplm_of(tree_factory.new_hplm(root, "ham", acme))
     tagging = tree_factory.dataset(acme.tenant, "names", task="tagging")
-    refused(lambda: hplm_update(hplm=hplm, dataset=tagging, actor=None), ErrorCode.INVALID_FIELD, "dataset")
-
-
-def test_an_hplm_of_which_nothing_is_ready_cannot_be_updated(root: Version, acme: TenantFixture) -> None:
-    hplm = tree_factory.hplm_of(tree_factory.new_hplm(root, "spam", acme))
-    refused(
-        lambda: hplm_update(hplm=hplm, dataset=acme.dataset, actor=None), ErrorCode.MODEL_NOT_READY, "model"
-    )
+    second = hplm_update(hplm=hplm, dataset=acme.dataset, actor=None)
+    update, move = partial(hplm_update, actor=None), partial(alias_move, hplm=hplm, name="next", actor=None)
+    refused(lambda: update(hplm=hplm, dataset=tagging), ErrorCode.INVALID_FIELD, "dataset")
+    refused(lambda: update(hplm=unready, dataset=acme.dataset), ErrorCode.MODEL_NOT_READY, "model")
+    refused(lambda: move(version=second), ErrorCode.MODEL_NOT_READY, "version")
 
 
 @platform_scope()
@@ -192,28 +185,6 @@ def test_an_alias_is_removed_and_its_history_stays_but_the_default_is_not(
     refused(lambda: alias_remove(hplm=hplm, name="default", actor=acme.owner), ErrorCode.CONFLICT, "alias")
 
 
-@platform_scope()
-def test_an_alias_does_not_point_at_another_hplm(
-    root: Version, acme: TenantFixture, globex: TenantFixture
-) -> None:
-    mine, theirs = tree_factory.ready_hplm(root, "spam", acme), tree_factory.ready_hplm(root, "spam", globex)
-    refused(
-        lambda: alias_move(hplm=tree_factory.hplm_of(mine), name="default", version=theirs, actor=None),
-        ErrorCode.NOT_FOUND,
-        "version",
-    )
-
-
-def test_an_alias_does_not_point_at_an_unfinished_version(root: Version, acme: TenantFixture) -> None:
-    hplm = tree_factory.hplm_of(tree_factory.ready_hplm(root, "spam", acme))
-    second = hplm_update(hplm=hplm, dataset=acme.dataset, actor=None)
-    refused(
-        lambda: alias_move(hplm=hplm, name="next", version=second, actor=None),
-        ErrorCode.MODEL_NOT_READY,
-        "version",
-    )
-
-
 TRAINED = {"lora": 24, "adapter": 8, "pooling": "cls", "epochs": 3}
 
 
@@ -244,21 +215,6 @@ def test_update_keeps_settings_that_it_does_not_name(
     third = update(key, acme.dataset.pk, {"epochs": 5, "adapter": 8})
     assert third["config"]["settings"] == TRAINED | {"epochs": 5}
     assert "warnings" not in third["config"]
-
-
-def test_the_adapters_of_a_decoder_s_model_are_chosen_and_bounded_over_the_api(
-    acme: TenantFixture, key: APIClient, tmp_path: Path
-) -> None:
-    decoder = tree_factory.ready_decoder(tmp_path)
-    texts = tree_factory.dataset(acme.tenant, "texts", task="generation")
-    chosen = {"lora": 0, "adapter": 1024, "output_adapter": 8}
-    body = {"name": "writer", "parent": decoder.pk, "dataset": texts.pk, "settings": chosen}
-    for wrong, param in ({"adapter": 1025}, "settings.adapter"), ({"lora": 0}, "settings.lora"):
-        refused = key.post(f"{V1}/models", body | {"settings": wrong})
-        assert error(refused) == (422, "invalid_field", param)
-    made = key.post(f"{V1}/models", body)
-    assert made.status_code == 201, made.content
-    assert made.json()["config"]["settings"] == chosen
 
 
 def test_the_version_that_serves_is_the_one_whose_settings_stay(

@@ -1,7 +1,5 @@
 """Concurrent callers of ``single_flight`` share runs, in threads and processes."""
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,27 +8,9 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from tests.processes import CHECKOUT, wait_until
+from tests.processes import wait_until
 from versiontree.tree import serving_manifest
 from versiontree.tree.serving_manifest import single_flight
-
-OTHER_PROCESS = """
-import sys
-from pathlib import Path
-
-import django
-
-django.setup()
-from versiontree.tree import serving_manifest
-
-def read_runs(handle, read=serving_manifest._read_runs):
-    found = read(handle)
-    Path(sys.argv[1] + ".waiting").touch()
-    return found
-
-serving_manifest._read_runs = read_runs
-serving_manifest.single_flight(Path(sys.argv[1]), lambda: print("worked"))
-"""
 
 
 class Work:
@@ -128,21 +108,6 @@ def test_after_a_failed_run_the_next_who_waits_runs(name: Path, reads: list[int]
         call_while_locked(1)[0].result()
         failed = [one for one in call_while_locked(3) if one.exception() is not None]
     assert (len(failed), len(tried)) == (1, 3)
-
-
-def test_another_process_shares_the_run(name: Path, work: Work, call: Callable[[], Future[None]]) -> None:
-    first = call()
-    wait_until(lambda: work.runs == 1)
-    second = call()
-    other = subprocess.Popen(
-        [sys.executable, "-c", OTHER_PROCESS, str(name)], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
-    )
-    wait_until(Path(f"{name}.waiting").exists)
-    work.release()
-    output, _ = other.communicate()
-    first.result()
-    second.result()
-    assert work.runs + output.count("worked") == 2
 
 
 def test_a_damaged_file_of_runs_is_taken_for_new(name: Path, work: Work) -> None:

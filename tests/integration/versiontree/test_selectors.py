@@ -9,7 +9,6 @@ from pytest_django import DjangoAssertNumQueries
 
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
-from versiontree.jobs.selectors import job_events
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.selectors.versions import (
@@ -139,10 +138,3 @@ def test_a_new_root_starts_from_nothing(tmp_path: Path, db: None) -> None:
     )
     inputs = build_inputs(version)
     assert (inputs.root, inputs.lower, inputs.plots) == (None, None, ())
-
-
-def test_events_are_read_on_from_the_last_one_seen(model: Version) -> None:
-    job = tree_factory.jobs_in_order(model)[0]
-    first, *rest = job_events(job)
-    assert list(job_events(job, after=first.pk)) == rest
-    assert list(job_events(job, after=rest[-1].pk)) == []

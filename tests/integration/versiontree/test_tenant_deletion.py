@@ -44,6 +44,7 @@ from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 from tenants.webhooks.services.endpoints import webhook_create
 from tests.background import run_background
 from tests.e2e.world import World, tickets_file, world_build
+from tests.integration.tenants.content import stored
 from tests.integration.versiontree.tree_factory import claim, jobs_in_order
 from tests.unit.tenants.files import refused
 from versiontree.artifact_store import ArtifactStore, staging_folder
@@ -168,10 +169,6 @@ def sums(tenant: Tenant) -> dict[date, tuple[int, int]]:
     return found
 
 
-def files(root: Path) -> set[str]:
-    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
-
-
 def test_every_row_and_file_goes_and_what_is_others_stays(world: World, redis_client: Redis) -> None:
     tenant, other = world.tenant, Tenant.objects.get(slug=OTHERS)
     missing = {model.__name__ for model, count in counts(tenant).items() if not count}
@@ -179,7 +176,7 @@ def test_every_row_and_file_goes_and_what_is_others_stays(world: World, redis_cl
     before, used = counts(other), sums(tenant)
     shared = set(world.dataset.splits.values_list("sha256", flat=True))
     platforms = {
-        name for name in files(Path(settings.HMI_ARTIFACT_ROOT)) if not name.startswith(("hplm/", "."))
+        name for name in stored(Path(settings.HMI_ARTIFACT_ROOT)) if not name.startswith(("hplm/", "."))
     }
     kept = KeptAnswers(redis_client)
     for whose in (tenant.slug, other.slug):
@@ -192,11 +189,11 @@ def test_every_row_and_file_goes_and_what_is_others_stays(world: World, redis_cl
     assert sums(tenant) == used
     assert all(upload_store().path(digest).is_file() for digest in shared)
     needed = {sha256 for model in STORED for sha256 in model.unscoped.values_list("sha256", flat=True)}
-    assert {Path(name).name for name in files(Path(settings.HMI_UPLOAD_ROOT))} == needed
+    assert {Path(name).name for name in stored(Path(settings.HMI_UPLOAD_ROOT))} == needed
     assert isinstance(kept.begin(tenant.slug, "k", body="b", seconds=60), Turn)
     assert kept.begin(other.slug, "k", body="b", seconds=60) == b"an answer"
-    assert files(Path(settings.HMI_EXPORT_ROOT)) == set()
-    assert files(Path(settings.HMI_ARTIFACT_ROOT)) == platforms
+    assert stored(Path(settings.HMI_EXPORT_ROOT)) == set()
+    assert stored(Path(settings.HMI_ARTIFACT_ROOT)) == platforms
     assert not Artifact.objects.filter(kind__in=["hplm", "answers"]).exists()
     assert Domain.unscoped.filter(tenant=None).exists()
     assert manifest_content()["hplms"] == {}

@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -142,11 +143,6 @@ def test_a_leak_below_the_limit_is_reported_as_a_warning(tmp_path: Path) -> None
     assert report["leaks_allowed"] is False
 
 
-def test_one_label_is_refused(tmp_path: Path) -> None:
-    error = refused(ErrorCode.ONE_LABEL, lambda: draft(tmp_path, train=texts(20, labels=("good",))))
-    assert error.details == {"label": "good", "rows": 20}
-
-
 def test_one_kind_of_span_is_enough_for_tagging(tmp_path: Path) -> None:
     rows = [{"tokens": [f"a{number}", "b"], "tags": ["B-x", "O"]} for number in range(30)]
     made = draft(tmp_path, "tagging", train=rows)
@@ -154,23 +150,20 @@ def test_one_kind_of_span_is_enough_for_tagging(tmp_path: Path) -> None:
     assert dataset_report(made)["splits"]["train"]["labels"] == {"x": 24}
 
 
-def test_too_few_rows_are_refused(tmp_path: Path) -> None:
-    error = refused(ErrorCode.TOO_FEW_ROWS, lambda: draft(tmp_path, train=texts(9)))
-    assert error.details == {"rows": 9, "needed": 10}
-
-
-def test_too_few_differing_texts_to_split_are_refused(tmp_path: Path) -> None:
-    refused(ErrorCode.TOO_FEW_ROWS, lambda: draft(tmp_path, train=texts(5) * 10))
-
-
-def test_labels_that_occur_once_each_cannot_be_split(tmp_path: Path) -> None:
-    labels = tuple(f"label {number}" for number in range(12))
-    refused(ErrorCode.TOO_FEW_ROWS, lambda: draft(tmp_path, train=texts(12, labels=labels)))
-
-
-@pytest.mark.parametrize("content", ["", "\n \n", "\ufeff", "\ufeff\n"])
-def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
-    refused(ErrorCode.EMPTY_FILE, lambda: draft(tmp_path, train=content))
+@pytest.mark.parametrize(
+    ("rows", "code", "details"),
+    [
+        (texts(20, labels=("good",)), ErrorCode.ONE_LABEL, {"label": "good", "rows": 20}),
+        (texts(9), ErrorCode.TOO_FEW_ROWS, {"rows": 9, "needed": 10}),
+        (texts(5) * 10, ErrorCode.TOO_FEW_ROWS, None),
+        (texts(12, labels=tuple("abcdefghijkl")), ErrorCode.TOO_FEW_ROWS, None),
+        *((empty, ErrorCode.EMPTY_FILE, None) for empty in ("", "\n \n", "\ufeff", "\ufeff\n")),
+    ],
+)
+def test_too_few_rows_texts_or_labels_are_refused(
+    tmp_path: Path, rows: Any, code: ErrorCode, details: dict[str, Any] | None
+) -> None:
+    assert refused(code, lambda: draft(tmp_path, train=rows)).details == details or details is None
 
 
 def test_unknown_and_missing_splits_are_refused(tmp_path: Path) -> None:

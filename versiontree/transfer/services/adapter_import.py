@@ -10,7 +10,7 @@ from django.db import transaction
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.disk import free_space_check
-from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.base.errors import ErrorCode, HmiError, require_found
 from tenants.base.upload_concurrency import release_database
 from tenants.datasets.models import GENERATIVE_TASKS, Task
 from tenants.usage.services.quotas import quota_check_storage
@@ -24,6 +24,7 @@ from versiontree.tree.models import Hplm, Root, RootKind, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.services.dry_run import dry_run
 from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import quota_reserve_hplm, quota_reserve_version
 from versiontree.tree.services.settings_inheritance import PET_SHAPE_SETTINGS
@@ -74,11 +75,8 @@ def adapter_import(
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     largest = min(settings.HMI_IMPORT_MAX_BYTES, LARGEST[kind](root_config(parent)))
     with import_lock(LockPurpose.IMPORT, tenant), adapter_open(archive, max_bytes=largest) as opened:
-        with transaction.atomic():
-            _prepare(
-                model, tenant, parent, license_text, actor, task=task or PREPARED[kind], adding=opened.size
-            )
-            transaction.set_rollback(True)
+        prepared, adding = task or PREPARED[kind], opened.size
+        dry_run(lambda: _prepare(model, tenant, parent, license_text, actor, task=prepared, adding=adding))
         # The model may be larger than the adapter: all its layers have the highest rank of any layer.
         free_space_check(store.root, opened.size + largest)
         release_database()
@@ -181,9 +179,7 @@ def _prepare(
         columns = {"name": model, "task": task, "license": license_text, "created_by": person(actor)}
         return Hplm.unscoped.create(tenant=tenant, **columns), above
     rows = Hplm.objects.for_tenant(tenant).select_for_update(no_key=True, of=("self",))
-    locked = rows.filter(pk=model.pk, deleted_at=None).first()
-    if locked is None:
-        raise not_found("model", param="name")
+    locked = require_found(rows.filter(pk=model.pk, deleted_at=None).first(), "model", param="name")
     return locked, above
 
 

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, person
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.usage.services.quotas import quota_check_domains, quota_check_storage
+from tenants.usage.services.quotas import quota_check, quota_check_storage
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.names import MAX_NAME_LENGTH
 from versiontree.transfer.archive.layout import Contents, Node, artifact_files, kind_of_root
@@ -20,6 +20,7 @@ from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import COMPACTS
 from versiontree.tree.selectors.versions import version_visibility
+from versiontree.tree.services.dry_run import dry_run
 from versiontree.tree.services.quota_reservations import quota_reserve_hplm, quota_reserve_jobs
 from versiontree.tree.services.version_completion import artifacts_attach, version_finish
 from versiontree.tree.services.versions import parent_check, version_create
@@ -96,9 +97,7 @@ def import_dry_run(plan: ImportPlan, *, tenant: Tenant | None, actor: Actor, nam
 
     Called before the archive is unpacked, checked and stored, which takes long and no transaction undoes.
     """
-    with transaction.atomic():
-        _prepare(plan, tenant, actor, name)
-        transaction.set_rollback(True)
+    dry_run(lambda: _prepare(plan, tenant, actor, name))
 
 
 def import_store(plan: ImportPlan, *, store: ArtifactStore, folder: Path) -> Stored:
@@ -190,7 +189,7 @@ def _prepare(
     if tenant is not None:
         made = Domain.objects.for_tenant(tenant).count() - domains
         if made:
-            quota_check_domains(tenant=tenant, having=domains, adding=made)
+            quota_check(tenant=tenant, what="domains", having=domains, adding=made)
     return known, owners
 
 

@@ -70,7 +70,6 @@ class HplmAdmin(VersionedAdmin):
         ("pinned_at", admin.EmptyFieldListFilter),
         ("deleted_at", admin.EmptyFieldListFilter),
     )
-    list_filter_submit = True
     list_select_related = ("tenant", "created_by")
     search_fields = ("name", "tenant__slug")
     autocomplete_fields = ("tenant",)

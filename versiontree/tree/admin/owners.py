@@ -124,7 +124,6 @@ class DomainAdmin(VersionedAdmin):
     )
     list_display = ("name", "root", "tenant", "newest", "status", "published_at", "created_by", "created_at")
     list_filter = (DependentsFilter, ("root", AutocompleteSelectFilter), ("tenant", AutocompleteSelectFilter))
-    list_filter_submit = True
     list_select_related = ("root", "tenant", "created_by")
     search_fields = ("name", "root__name", "tenant__slug")
     actions = ("compact", "publish", "retire")

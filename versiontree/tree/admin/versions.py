@@ -81,7 +81,6 @@ class VersionAdmin(AutocompleteFilterAdmin, ServiceAdmin):
     ordering = ("-id",)  # newest first, from an index
     list_display = ("__str__", "kind", "status", "tenant", "parent", "created_at", "ready_at")
     list_filter = ("kind", "state", ("root", AutocompleteSelectFilter), ("tenant", AutocompleteSelectFilter))
-    list_filter_submit = True
     list_select_related = (
         "root",
         "domain__root",

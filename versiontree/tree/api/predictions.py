@@ -12,7 +12,7 @@ from rest_framework.utils.urls import replace_query_param
 
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import ChoiceField, StrictSerializer, validated_body, validated_query
-from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found, require_found
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.api.jobs import OwnerView
 from versiontree.jobs.api.serializers import JobSerializer
@@ -90,9 +90,8 @@ class PredictionsView(OwnerView):
     ) -> tuple[Evaluation, ChosenAnswers, dict[str, Any]]:
         if query["against"] is not None:
             return self._select_changes(version, query)
-        evaluation = evaluation_of(self.tenant, version)
-        if evaluation is None:
-            raise not_found(f"stored answer of version {version.number}: evaluate it again")
+        row = evaluation_of(self.tenant, version)
+        evaluation = require_found(row, f"stored answer of version {version.number}: evaluate it again")
         answers = answers_of(evaluation)
         filters = {name: query[name] for name in ("wrong", "gold", "predicted")}
         about = {"rows": answers.rows, "stored": len(answers.answered)}

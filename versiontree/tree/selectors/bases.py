@@ -7,14 +7,14 @@ import re
 from typing import Final
 
 from tenants.accounts.models import Tenant
-from tenants.base.errors import not_found
+from tenants.base.errors import not_found, require_found
 from tenants.datasets.models import GENERATIVE_TASKS
+from versiontree.names import SLUG
 from versiontree.tree.models import Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.versions import domains_visible_to, hplms_of, roots_all, versions_of
 
-_SLUG: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_NAME: Final = re.compile(rf"(?:(?P<scope>{_SLUG})/)?(?P<name>{_SLUG})(?::(?P<number>[1-9][0-9]{{0,8}}))?")
+_NAME: Final = re.compile(rf"(?:(?P<scope>{SLUG})/)?(?P<name>{SLUG})(?::(?P<number>[1-9][0-9]{{0,8}}))?")
 
 
 Base = Root | Domain | Hplm
@@ -25,9 +25,7 @@ def base_by_name(tenant: Tenant, name: str) -> tuple[Base, int | None]:
 
     A model of the tenant takes precedence over its domain of the same name.
     """
-    match = _NAME.fullmatch(name)
-    if match is None:
-        raise not_found("model", param="model")
+    match = require_found(_NAME.fullmatch(name), "model", param="model")
     found = (
         _domain_or_hplm(tenant, match["scope"], match["name"])
         if match["scope"]

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from tenants.accounts.models import Tenant
-from tenants.base.errors import not_found
+from tenants.base.errors import require_found
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import FineTuning, FineTuningState, Hplm, Version
 from versiontree.tree.models.version import VersionState
@@ -40,10 +40,8 @@ def fine_tunings_of(tenant: Tenant) -> QuerySet[FineTuning]:
 
 def fine_tuning_of(tenant: Tenant, key: UUID) -> FineTuning:
     """The tenant's fine-tuning with this id, or ``not_found``."""
-    found = fine_tunings_of(tenant).filter(pk=key).first()
-    if found is None:
-        raise not_found("fine-tuning job", param="fine_tuning_job_id")
-    return found
+    row = fine_tunings_of(tenant).filter(pk=key).first()
+    return require_found(row, "fine-tuning job", param="fine_tuning_job_id")
 
 
 def fine_tunings_with_results(tenant: Tenant) -> QuerySet[FineTuning]:

@@ -1,12 +1,12 @@
 """Queries for roots, domains, models, versions and aliases. ``tenant=None`` is the platform."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeGuard
 
-from django.db.models import Model, Prefetch, Q, QuerySet, Sum
+from django.db.models import Prefetch, Q, QuerySet, Sum
 
 from tenants.accounts.models import Tenant
-from tenants.base.errors import not_found
+from tenants.base.errors import require_found
 from tenants.datasets.models import Corpus
 from versiontree.tree.models import (
     Alias,
@@ -24,7 +24,6 @@ from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import versions_with_tree_fields
 
-Row = TypeVar("Row", bound=Model)
 VersionName = tuple[int | None, str, int]
 """The id of the tenant, the name of the model, and the number of the version."""
 
@@ -46,17 +45,17 @@ def domains_visible_to(tenant: Tenant | None) -> QuerySet[Domain]:
 def domain_of(tenant: Tenant | None, domain_id: int) -> Domain:
     """A domain of the tenant (None: of the platform), or ``not_found``."""
     found = Domain.unscoped.select_related("root", "tenant").filter(pk=domain_id, tenant=tenant).first()
-    return _require(found, "domain")
+    return require_found(found, "domain")
 
 
 def domain_visible_to(tenant: Tenant | None, domain_id: int) -> Domain:
     """A domain of the platform or the tenant, or ``not_found``."""
-    return _require(domains_visible_to(tenant).filter(pk=domain_id).first(), "domain")
+    return require_found(domains_visible_to(tenant).filter(pk=domain_id).first(), "domain")
 
 
 def corpus_usable_by(tenant: Tenant | None, corpus_id: int) -> Corpus:
     """A corpus of the platform or the tenant, or ``not_found``."""
-    return _require(corpora_usable_by(tenant).filter(pk=corpus_id).first(), "corpus", param="corpus")
+    return require_found(corpora_usable_by(tenant).filter(pk=corpus_id).first(), "corpus", param="corpus")
 
 
 def corpora_usable_by(tenant: Tenant | None) -> QuerySet[Corpus]:
@@ -79,7 +78,7 @@ def hplms_of(tenant: Tenant, *, words: str = "") -> QuerySet[Hplm]:
 
 def hplm_of(tenant: Tenant, name: str) -> Hplm:
     """The tenant's model with this name, or ``not_found``."""
-    return _require(hplms_of(tenant).filter(name=name).first(), "model")
+    return require_found(hplms_of(tenant).filter(name=name).first(), "model")
 
 
 def versions_visible_to(tenant: Tenant | None) -> QuerySet[Version]:
@@ -93,13 +92,13 @@ def versions_visible_to(tenant: Tenant | None) -> QuerySet[Version]:
 def version_visible_to(tenant: Tenant | None, version_id: int, *, param: str | None = None) -> Version:
     """A version of the platform or the tenant, or ``not_found``."""
     found = versions_visible_to(tenant).filter(pk=version_id).first()
-    return _require(found, "version", param=param)
+    return require_found(found, "version", param=param)
 
 
 def hplm_version(hplm: Hplm, number: int) -> Version:
     """The version of a model with this number, or ``not_found``."""
     found = Version.unscoped.filter(hplm=hplm, number=number).first()
-    return _require(found, "version of this model", param="version")
+    return require_found(found, "version of this model", param="version")
 
 
 def hplm_versions_named(names: Collection[VersionName]) -> dict[VersionName, Version]:
@@ -158,7 +157,7 @@ def aliases_of(hplm: Hplm) -> QuerySet[Alias]:
 
 def alias_of(hplm: Hplm, name: str) -> Alias:
     """The alias of a model with this name, or ``not_found``."""
-    return _require(aliases_of(hplm).filter(name=name).first(), "alias of this model", param="alias")
+    return require_found(aliases_of(hplm).filter(name=name).first(), "alias of this model", param="alias")
 
 
 def default_of(version: Version) -> Version | None:
@@ -200,12 +199,6 @@ def _domain_visibility(tenant: Tenant | None) -> Q:
     if tenant is None:
         return Q(tenant=None)
     return Q(tenant=None, published_at__isnull=False) | Q(tenant=tenant)
-
-
-def _require(row: Row | None, what: str, *, param: str | None = None) -> Row:
-    if row is None:
-        raise not_found(what, param=param)
-    return row
 
 
 def version_warnings(version: Version) -> list[str]:

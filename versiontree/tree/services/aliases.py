@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.base.errors import ErrorCode, HmiError, require_found
 from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
@@ -29,8 +29,6 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
     """
     require_slug(name, param="name")
     locked = hplm_lock(hplm=hplm)
-    if locked is None:
-        raise not_found("model", param="model")
     target = alias_target(hplm=locked, version=version)
     return alias_point(hplm=locked, name=name, version=target, actor=actor, reason=reason)
 
@@ -57,11 +55,8 @@ def alias_roll_back(
     earlier version, or the alias points elsewhere).
     """
     locked = hplm_lock(hplm=hplm)
-    if locked is None:
-        raise not_found("model", param="model")
-    alias = Alias.unscoped.select_related("version", "canary").filter(hplm=locked, name=name).first()
-    if alias is None:
-        raise not_found("alias of this model", param="alias")
+    row = Alias.unscoped.select_related("version", "canary").filter(hplm=locked, name=name).first()
+    alias = require_found(row, "alias of this model", param="alias")
     history, current = alias_history(locked, name), alias.version
     undone = history.last.from_version if history.last is not None and history.rolled_back else None
     if undone is not None and from_version in (None, undone.number) and from_version != current.number:
@@ -82,9 +77,8 @@ def alias_target(*, hplm: Hplm, version: Version) -> Version:
 
     Raises ``not_found`` (a version of something else) and ``model_not_ready``.
     """
-    target = Version.unscoped.filter(pk=version.pk, hplm=hplm).first()
-    if target is None:
-        raise not_found("version of this model", param="version")
+    row = Version.unscoped.filter(pk=version.pk, hplm=hplm).first()
+    target = require_found(row, "version of this model", param="version")
     if target.state != VersionState.READY:
         raise HmiError(
             ErrorCode.MODEL_NOT_READY,
@@ -101,17 +95,14 @@ def alias_remove(*, hplm: Hplm, name: str, actor: Actor, reason: str = "") -> No
     Raises ``not_found`` (deleted model, no such alias), ``conflict`` for ``default``.
     """
     locked = hplm_lock(hplm=hplm)
-    if locked is None:
-        raise not_found("model", param="model")
     if name == DEFAULT_ALIAS:
         raise HmiError(
             ErrorCode.CONFLICT,
             f"Requests without an alias use @{name}. Move it instead, or delete the model.",
             param="alias",
         )
-    alias = Alias.unscoped.select_for_update().filter(hplm=locked, name=name).first()
-    if alias is None:
-        raise not_found("alias of this model", param="alias")
+    row = Alias.unscoped.select_for_update().filter(hplm=locked, name=name).first()
+    alias = require_found(row, "alias of this model", param="alias")
     move = AliasMove(
         hplm=locked,
         name=name,
@@ -124,13 +115,14 @@ def alias_remove(*, hplm: Hplm, name: str, actor: Actor, reason: str = "") -> No
     _record(move, actor, verb="alias.remove", detail={"reason": reason})
 
 
-def hplm_lock(*, hplm: Hplm) -> Hplm | None:
-    """Lock the model's row until the transaction ends, and return the model. None if it was deleted.
+def hplm_lock(*, hplm: Hplm) -> Hplm:
+    """Lock the model's row until the transaction ends, and return the model. ``not_found`` if it was deleted.
 
     To avoid deadlocks, whoever moves its aliases or deletes it takes this lock after the lock on the tenant's
     quota, and before those on its versions, jobs and aliases. Jobs that end may move its default alias.
     """
-    return Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm.pk, deleted_at=None).first()
+    rows = Hplm.unscoped.select_for_update(no_key=True, of=("self",)).select_related("tenant")
+    return require_found(rows.filter(pk=hplm.pk, deleted_at=None).first(), "model", param="model")
 
 
 def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason: str) -> Alias:

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from tenants.audit.services import Actor, audit_record
-from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.base.errors import ErrorCode, HmiError, require_found
 from tenants.usage.selectors import answers_by_day
 from tenants.usage.services.answer_counts import COUNTED
 from versiontree.tree.models import Alias, Hplm, Version
@@ -74,12 +74,8 @@ def _counts_today(hplm: Hplm, version: Version) -> dict[str, float]:
 
 def _lock(hplm: Hplm, name: str) -> tuple[Hplm, Alias]:
     locked = hplm_lock(hplm=hplm)
-    if locked is None:
-        raise not_found("model", param="model")
     rows = Alias.unscoped.select_for_update(of=("self",)).select_related("version", "canary", "hplm__tenant")
-    alias = rows.filter(hplm=locked, name=name).first()
-    if alias is None:
-        raise not_found("alias of this model", param="alias")
+    alias = require_found(rows.filter(hplm=locked, name=name).first(), "alias of this model", param="alias")
     return locked, alias
 
 

@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.errors import ErrorCode, HmiError, has_dependents, not_found
+from tenants.base.errors import ErrorCode, HmiError, has_dependents, not_found, require_found
 from tenants.datasets.models import Corpus
-from tenants.usage.services.quotas import quota_check_domains
+from tenants.usage.services.quotas import quota_check
 from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.names import require_slug
 from versiontree.tree.models import Domain, Root, RootKind, Version
@@ -54,7 +54,7 @@ def domain_create(
     with transaction.atomic():
         quota_reserve_version(tenant=tenant, jobs=2)
         if tenant is not None:
-            quota_check_domains(tenant=tenant, having=Domain.objects.for_tenant(tenant).count())
+            quota_check(tenant=tenant, what="domains", having=Domain.objects.for_tenant(tenant).count())
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
         if above.root.kind == RootKind.DECODER:
             message = f"{above.root.name} is a decoder. Domains can only be built on encoders."
@@ -159,9 +159,7 @@ def domain_head(*, domain: Domain) -> Version:
     Raises ``not_found``, ``conflict`` while a version is being built, ``model_not_ready`` if none is ready.
     """
     assert transaction.get_connection().in_atomic_block
-    locked = Domain.unscoped.select_for_update(no_key=True).filter(pk=domain.pk).first()
-    if locked is None:
-        raise not_found("domain", param="domain")
+    locked = _lock(domain)
     versions = Version.unscoped.filter(domain=locked).select_related("root", "tenant", "domain")
     building = versions.filter(state=VersionState.BUILDING).first()
     if building is not None:
@@ -170,9 +168,7 @@ def domain_head(*, domain: Domain) -> Version:
         )
     head = versions.filter(state=VersionState.READY).order_by("-number").first()
     if head is None:
-        raise HmiError(
-            ErrorCode.MODEL_NOT_READY, f"No version of the domain {locked.name} is ready.", param="domain"
-        )
+        raise _none_ready(locked)
     return head
 
 
@@ -190,9 +186,7 @@ def domain_publish(*, domain: Domain, actor: Actor) -> bool:
         return False
     versions = Version.unscoped.filter(domain=locked)
     if not versions.filter(state=VersionState.READY).exists():
-        raise HmiError(
-            ErrorCode.MODEL_NOT_READY, f"No version of the domain {locked.name} is ready.", param="domain"
-        )
+        raise _none_ready(locked)
     hidden = versions.filter(number=1, parent__domain__published_at=None).exclude(parent__domain=None)
     if above := hidden.values_list("parent__domain__name", flat=True).first():
         raise HmiError(
@@ -233,7 +227,9 @@ def domain_retire(*, domain: Domain, actor: Actor) -> int:
 
 def _lock(domain: Domain) -> Domain:
     locked = Domain.unscoped.select_for_update(no_key=True, of=("self",)).filter(pk=domain.pk)
-    found = locked.select_related("tenant").first()
-    if found is None:
-        raise not_found("domain", param="domain")
-    return found
+    return require_found(locked.select_related("tenant").first(), "domain", param="domain")
+
+
+def _none_ready(domain: Domain) -> HmiError:
+    message = f"No version of the domain {domain.name} is ready."
+    return HmiError(ErrorCode.MODEL_NOT_READY, message, param="domain")

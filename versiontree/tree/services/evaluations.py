@@ -7,7 +7,7 @@ from django.db import transaction
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record
-from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.base.errors import ErrorCode, HmiError, require_found
 from tenants.datasets.models import Dataset, Split
 from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.tree.models import Artifact, Evaluation, Hplm, Version
@@ -40,9 +40,7 @@ def evaluation_request(*, version: Version, dataset: Dataset, tenant: Tenant, ac
     """
     quota_reserve_jobs(tenant=tenant, adding=1)
     living = Hplm.objects.for_tenant(tenant).filter(versions=version, deleted_at=None)
-    hplm = living.select_for_update(no_key=True, of=("self",)).first()
-    if hplm is None:
-        raise not_found("model", param="model")
+    hplm = require_found(living.select_for_update(no_key=True, of=("self",)).first(), "model", param="model")
     locked = version_lock(version_id=version.pk)
     chosen = dataset_check(dataset=dataset, tenant=tenant)
     _check(locked, hplm, dataset)

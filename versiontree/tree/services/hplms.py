@@ -10,7 +10,7 @@ from django.utils import timezone
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base import hooks
-from tenants.base.errors import ErrorCode, HmiError, has_dependents, not_found
+from tenants.base.errors import ErrorCode, HmiError, has_dependents
 from tenants.datasets.models import GENERATIVE_TASKS, Dataset, Task
 from tenants.usage.services.quotas import quota_lock
 from versiontree.jobs.models import ACTIVE, Job, JobKind
@@ -18,6 +18,7 @@ from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm, Root, RootKind, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS, MAX_DESCRIPTION_LENGTH
 from versiontree.tree.models.version import VersionKind, VersionPolicy, VersionState
+from versiontree.tree.services.aliases import hplm_lock
 from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import (
     JOBS_PER_HPLM_VERSION,
@@ -90,7 +91,7 @@ def hplm_update(
     fit_warnings = dataset_warnings(earlier, dataset).get("warnings", []) if earlier is not None else []
     with transaction.atomic():
         quota_reserve_version(tenant=hplm.tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
-        locked = _lock(hplm)
+        locked = hplm_lock(hplm=hplm)
         before = _current(locked)
         inherited = settings_inherited(before, settings)
         config = _config(dataset, locked.tenant, inherited, auto_promote, RootKind(before.root.kind))
@@ -112,7 +113,7 @@ def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
 
     Raises ``has_dependents`` while its jobs are active, ``not_found`` if it is deleted already.
     """
-    locked = _lock(hplm)
+    locked = hplm_lock(hplm=hplm)
     if active := list(Job.unscoped.filter(version__hplm=locked, state__in=ACTIVE)):
         raise has_dependents(f"Jobs of {locked.name} are active; cancel them or wait", active)
     now = timezone.now()
@@ -144,7 +145,7 @@ def hplm_rename(*, hplm: Hplm, name: str, actor: Actor) -> Hplm:
     """
     require_slug(name)
     quota_lock(tenant=hplm.tenant)
-    locked = _lock(hplm)
+    locked = hplm_lock(hplm=hplm)
     before = locked.name
     if name == before:
         return locked
@@ -182,7 +183,7 @@ def hplm_pin(*, hplm: Hplm, actor: Actor) -> bool:
 
     Returns False if it is pinned already. Raises ``not_found`` (deleted).
     """
-    locked = _lock(hplm)
+    locked = hplm_lock(hplm=hplm)
     if locked.pinned_at is not None:
         return False
     return _set_pinned(locked, timezone.now(), "model.pin", actor)
@@ -191,7 +192,7 @@ def hplm_pin(*, hplm: Hplm, actor: Actor) -> bool:
 @transaction.atomic
 def hplm_unpin(*, hplm: Hplm, actor: Actor) -> bool:
     """Undo ``hplm_pin``. Returns False if it was not pinned. Raises ``not_found`` (deleted)."""
-    locked = _lock(hplm)
+    locked = hplm_lock(hplm=hplm)
     return locked.pinned_at is not None and _set_pinned(locked, None, "model.unpin", actor)
 
 
@@ -214,7 +215,7 @@ def version_set_policy(*, version: Version, policy: str, actor: Actor) -> Versio
     if version.root.kind == RootKind.DECODER:
         message = f"{version.in_words} is generative and uses no lookup tables, so it has no policy."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="policy")
-    hplm = _lock(version.hplm)
+    hplm = hplm_lock(hplm=version.hplm)
     Version.unscoped.filter(pk=version.pk).update(policy=policy)
     version.policy = policy
     audit_record(
@@ -262,14 +263,6 @@ def _config(
         "settings": checked,
         "auto_promote": bool(auto_promote),
     }
-
-
-def _lock(hplm: Hplm) -> Hplm:
-    rows = Hplm.unscoped.select_for_update(no_key=True, of=("self",)).select_related("tenant")
-    locked = rows.filter(pk=hplm.pk, deleted_at=None).first()
-    if locked is None:
-        raise not_found("model", param="model")
-    return locked
 
 
 def _current(hplm: Hplm) -> Version:

@@ -11,8 +11,7 @@ from django.db.models import QuerySet
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.services.quotas import (
-    quota_check_active_jobs,
-    quota_check_models,
+    quota_check,
     quota_check_storage,
     quota_lock,
 )
@@ -28,7 +27,7 @@ def quota_reserve_jobs(*, tenant: Tenant | None, adding: int, reserved_by: FineT
     if tenant is None:
         return
     quota_lock(tenant=tenant)
-    quota_check_active_jobs(tenant=tenant, having=jobs_in_use(tenant, reserved_by), adding=adding)
+    quota_check(tenant=tenant, what="active jobs", having=jobs_in_use(tenant, reserved_by), adding=adding)
 
 
 def quota_reserve_version(*, tenant: Tenant | None, jobs: int, reserved_by: FineTuning | None = None) -> None:
@@ -48,7 +47,7 @@ def quota_reserve_hplm(
 
     Raises ``quota_exceeded``, and what ``hplm_name_check`` raises.
     """
-    quota_check_models(tenant=tenant, having=hplms_in_use(tenant, reserved_by))
+    quota_check(tenant=tenant, what="models", having=hplms_in_use(tenant, reserved_by))
     hplm_name_check(tenant=tenant, name=name, param=param, reserved_by=reserved_by)
 
 

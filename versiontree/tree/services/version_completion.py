@@ -22,7 +22,7 @@ from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import MAIN_ROLE, REQUIRED_ROLES, Version, VersionKind, VersionState
 from versiontree.tree.promotion import promotion_decision, promotion_pending
 from versiontree.tree.selectors.versions import default_of
-from versiontree.tree.services.aliases import alias_point, hplm_lock
+from versiontree.tree.services.aliases import alias_point
 from versiontree.tree.services.evaluations import evaluation_record
 from versiontree.tree.services.garbage_collection import artifact_refs_lock
 from versiontree.tree.services.quota_reservations import quota_reserve_jobs
@@ -114,9 +114,8 @@ class VersionJobs(JobOwner):
     def lock_to_finish(self, *, version_id: int | None) -> None:
         if version_id is None:
             return
-        hplm = Hplm.unscoped.filter(versions=version_id).first()
-        if hplm is not None:  # the last job may move its default alias
-            hplm_lock(hplm=hplm)
+        # The last job may move the default alias of its model.
+        Hplm.unscoped.select_for_update(no_key=True, of=("self",)).filter(versions=version_id).first()
         version_lock(version_id=version_id)
 
     def attach(self, *, job: Job, artifacts: Sequence[tuple[str, StoredArtifact]]) -> None:

@@ -8,7 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from rest_framework.test import APIClient
 
 from tenants.audit.models import AuditEvent
-from tests.integration.versiontree.callers import V1, error, with_key
+from tests.integration.versiontree.callers import V1, body_of, error, with_key
 from tests.integration.versiontree.transfer.conftest import zipped
 from tests.integration.versiontree.transfer.site import Site
 from tests.unit.versiontree.forging import members_of
@@ -22,11 +22,6 @@ def send(client: APIClient, at: str, content: bytes, **more: Any) -> Any:
     """Post an archive as a form."""
     archive = SimpleUploadedFile("any.zip", content, "application/zip")
     return client.post(at, {"archive": archive, **more}, format="multipart")
-
-
-def body_of(answer: Any) -> bytes:
-    assert answer.status_code == 200, answer.content
-    return b"".join(answer.streaming_content)
 
 
 def test_a_version_is_downloaded_with_a_key(site: Site) -> None:

@@ -28,15 +28,6 @@ def test_an_archive_becomes_an_hplm_whose_page_follows(site: Site, browser: Clie
     assert f"{reverse('frontend:version_export', args=['globex', version.pk])}?" in answer.content.decode()
 
 
-def test_a_refusal_stands_beside_the_field(site: Site, browser: Client) -> None:
-    at = reverse("frontend:version_import", args=["globex"])
-    for content, words in ((b"no zip", "cannot be read"), (b"", "cannot be read")):
-        answer = browser.post(at, {"archive": SimpleUploadedFile("x.zip", content)})
-        assert answer.status_code in (200, 422)
-        assert words in answer.content.decode()
-    assert not Version.unscoped.filter(tenant=site.globex.tenant).exists()
-
-
 def test_administrators_export_one_version_at_a_time(site: Site, client: Client) -> None:
     client.force_login(site.staff)
     at = reverse("admin:tree_version_changelist")

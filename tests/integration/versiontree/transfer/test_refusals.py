@@ -78,18 +78,15 @@ def test_a_branch_of_another_tenant_is_not_there(site: Site, refuses: Refuses) -
     assert (version.tenant, version.parent) == (site.globex.tenant, site.root)
 
 
-@pytest.mark.parametrize("what", ["root", "domain"])
-def test_import_of_an_existing_version_is_refused(what: str, site: Site, refuses: Refuses) -> None:
-    version: Version = getattr(site, what)
-    error = refuses(ErrorCode.CONFLICT, zipped(version, branch=True), tenant=None)
-    assert version.name in error.message
-
-
-def test_an_hplm_does_not_take_the_name_of_another(site: Site, refuses: Refuses) -> None:
+def test_what_is_there_or_belongs_nowhere_is_refused(site: Site, refuses: Refuses) -> None:
+    for version in (site.root, site.domain):
+        error = refuses(ErrorCode.CONFLICT, zipped(version, branch=True), tenant=None)
+        assert version.name in error.message
     archive = zipped(site.hplm)
     refuses(ErrorCode.CONFLICT, archive, tenant=site.acme.tenant)
     assert refuses(ErrorCode.CONFLICT, archive, tenant=site.acme.tenant, name="spam").param == "name"
     refuses(ErrorCode.INVALID_FIELD, archive, tenant=site.acme.tenant, name="../evil")
+    assert refuses(ErrorCode.MISSING_FIELD, archive, tenant=None).param == "tenant"
 
 
 def test_a_conflict_deep_in_a_branch_leaves_no_file_of_it(
@@ -139,10 +136,6 @@ def test_only_staff_add_to_what_is_the_platforms(site: Site, refuses: Refuses) -
     refuses(ErrorCode.FORBIDDEN, archive, tenant=None, actor=site.acme.owner)
     version = version_import(archive=io.BytesIO(archive), tenant=None, actor=site.staff)
     assert version.tenant is None
-
-
-def test_an_hplm_needs_a_tenant(site: Site, refuses: Refuses) -> None:
-    assert refuses(ErrorCode.MISSING_FIELD, zipped(site.hplm), tenant=None).param == "tenant"
 
 
 def test_a_parent_must_be_what_the_version_stood_on(site: Site, another_site: Move, refuses: Refuses) -> None:

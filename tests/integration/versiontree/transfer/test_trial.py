@@ -186,22 +186,17 @@ def test_a_process_of_its_own_answers(wanted: dict[str, Any], tmp_path: Path) ->
     assert caught.value.code == ErrorCode.INVALID_ARCHIVE
 
 
-@pytest.mark.parametrize(
-    ("program", "code"),
-    [
+def test_the_end_of_the_process_is_a_refusal(wanted: dict[str, Any], settings: Settings) -> None:
+    for program, code in (
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", ErrorCode.INVALID_ARCHIVE),
         ("raise SystemExit(3)", ErrorCode.INVALID_ARCHIVE),
         ("print('not JSON')", ErrorCode.INTERNAL),
         ("pass", ErrorCode.INTERNAL),
-    ],
-)
-def test_the_end_of_the_process_is_a_refusal(
-    program: str, code: ErrorCode, wanted: dict[str, Any], settings: Settings
-) -> None:
-    settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", program)
-    with pytest.raises(HmiError) as caught:
-        artifacts_check(ArtifactCheck(**wanted))
-    assert caught.value.code == code
+    ):
+        settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", program)
+        with pytest.raises(HmiError) as caught:
+            artifacts_check(ArtifactCheck(**wanted))
+        assert caught.value.code == code
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from redis import Redis
 
 from inference.artifact_check import run_request
 from tenants.audit.models import AuditEvent
-from tests.integration.versiontree.callers import V1, error, with_key
+from tests.integration.versiontree.callers import V1, body_of, error, with_key
 from tests.integration.versiontree.transfer.site import Models, Site, make_site, store
 from tests.unit.versiontree.forging import members_of
 from versiontree.jobs.services.lease_recovery import WORKSPACE_MAX_AGE_S, leases_recover
@@ -57,11 +57,6 @@ def taken(site: Site, form: str = FORM) -> Any:
     return with_key(site.acme, "manage").get(address(site.hplm, form))
 
 
-def content(answer: Any) -> bytes:
-    assert answer.status_code == 200, answer.content
-    return b"".join(answer.streaming_content)
-
-
 @pytest.mark.django_db
 def test_second_export_of_a_tenant_and_third_of_a_machine_are_refused(
     site: Site, tries: list[bool], client: Client
@@ -78,7 +73,7 @@ def test_second_export_of_a_tenant_and_third_of_a_machine_are_refused(
         import_lock(LockPurpose.CONVERSION, site.globex.tenant),
         import_lock(LockPurpose.IMPORT, site.acme.tenant),
     ):
-        assert members_of(content(taken(site)))
+        assert members_of(body_of(taken(site)))
 
 
 @contextmanager
@@ -91,9 +86,9 @@ def all_turns() -> Iterator[None]:
 
 @pytest.mark.django_db
 def test_repeated_export_is_cached(site: Site, tries: list[bool]) -> None:
-    first = content(taken(site))
+    first = body_of(taken(site))
     with all_turns():
-        assert content(taken(site)) == first
+        assert body_of(taken(site)) == first
     assert len(tries) == 1
     assert AuditEvent.unscoped.filter(verb="version.export").count() == 2
 
@@ -112,27 +107,27 @@ def test_cached_export_belongs_to_its_version_and_expires_by_age_and_size(
     site: Site, tries: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = store().root / ".incoming"
-    content(taken(site))
+    body_of(taken(site))
     Version.unscoped.filter(pk=site.hplm.pk).update(metrics={})  # another model card
-    content(taken(site))
+    body_of(taken(site))
     assert (len(tries), len(list(kept.iterdir()))) == (2, 2)
     for folder in kept.iterdir():
         for path in (*folder.iterdir(), folder):
             os.utime(path, (0, time.time() - WORKSPACE_MAX_AGE_S - 60))
-    content(taken(site))
+    body_of(taken(site))
     leases_recover()
     assert len(list(kept.iterdir())) == 1
     monkeypatch.setattr(conversions, "MAX_BYTES", 1)
     Version.unscoped.filter(pk=site.hplm.pk).update(metrics={"evaluate": {"value": 0.5, "metric": "f1"}})
-    content(taken(site))
+    body_of(taken(site))
     assert len(list(kept.iterdir())) == 1
     sizes = sum(file.stat().st_size for file in kept.rglob("*.zip"))
     monkeypatch.setattr(conversions, "MAX_BYTES", sizes + 1000)
-    content(taken(site))
+    body_of(taken(site))
     assert len(list(kept.iterdir())) == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_no_connection_to_the_database_is_held_meanwhile(committed: Site, tries: list[bool]) -> None:
-    content(taken(committed))
+    body_of(taken(committed))
     assert tries == [False]
