@@ -22,8 +22,6 @@ class CanaryTrial:
     """
 
     alias: Alias
-    own: Version
-    canary: Version
     lines: list[tuple[str, str, str]]
 
 
@@ -43,9 +41,7 @@ def _trial(tenant: Tenant, alias: Alias, canary: Version) -> CanaryTrial:
         _figures(canary, _answers(tenant, alias, canary), share, comparable),
         strict=True,
     )
-    return CanaryTrial(
-        alias, alias.version, canary, [(name, own, other) for (name, own), (_, other) in sides]
-    )
+    return CanaryTrial(alias, [(name, own, other) for (name, own), (_, other) in sides])
 
 
 def _answers(tenant: Tenant, alias: Alias, version: Version) -> AnswerDay:
