@@ -7,6 +7,7 @@ from typing import Any
 
 from frontend.forms.usage import WEB_UI, WEB_UI_KEY
 from frontend.presenters.charts import Bar, ColumnChart, Tile, daily_columns
+from frontend.presenters.formatting import day_text
 from tenants.base.plurals import counted
 from tenants.usage.selectors import SUMMED, UsageBy
 
@@ -84,7 +85,7 @@ def share_bars(busiest: Mapping[str, int], by: UsageBy, keys: Mapping[str, str],
 
 def _named(name: Any, by: UsageBy, keys: Mapping[str, str]) -> tuple[str, str]:
     if by == UsageBy.DAY:
-        return f"{name.day} {name:%b %Y}", f"{name:%A}"
+        return day_text(name), f"{name:%A}"
     if by == UsageBy.MODEL:
         return name or NO_NAME, ""
     if not name:
