@@ -21,7 +21,7 @@ def drag(page: Page, start: tuple[float, float], across: float) -> None:
     page.mouse.up()
 
 
-def test_the_tree_is_drawn_smaller_and_larger_and_dragged_about(signed_in: Page) -> None:
+def test_tree_is_zoomed_and_dragged(signed_in: Page) -> None:
     page = signed_in
     page.set_viewport_size({"width": 900, "height": 700})
     page.goto("/t/acme/tree/")
@@ -51,11 +51,8 @@ def test_the_tree_is_drawn_smaller_and_larger_and_dragged_about(signed_in: Page)
     expect(page.get_by_label("Details")).to_be_hidden()
 
 
-def test_tree_branch_closes_opens_and_is_searched_and_a_node_opens_its_card(signed_in: Page) -> None:
+def test_tree_branch_closes_and_opens_and_the_tree_is_searched(signed_in: Page) -> None:
     signed_in.goto("/t/acme/tree/")
-    signed_in.wait_for_load_state()  # a card opens beside the tree once the scripts have run
-    signed_in.get_by_role("link", name="triage", exact=True).click()
-    expect(signed_in.get_by_label("Details")).to_contain_text("Parent: medicine v1")
     limb = signed_in.get_by_role("button", name="medicine: 1 below")
     limb.click()
     expect(limb).to_have_attribute("aria-expanded", "false")
@@ -76,3 +73,13 @@ def test_tree_branch_closes_opens_and_is_searched_and_a_node_opens_its_card(sign
     expect(signed_in.get_by_label("Search by name")).to_have_value("absent")
     expect(signed_in.get_by_text("No matches")).to_be_visible()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Version tree")
+
+
+def test_tree_node_opens_its_card(signed_in: Page) -> None:
+    signed_in.goto("/t/acme/tree/")
+    signed_in.wait_for_load_state()  # a card opens beside the tree once the scripts have run
+    signed_in.get_by_role("link", name="triage", exact=True).click()
+    card = signed_in.get_by_label("Details")
+    expect(card).to_contain_text("Parent: medicine v1")
+    card.get_by_role("link", name="Open").click()
+    expect(signed_in.get_by_role("heading", level=1)).to_have_text("triage")
