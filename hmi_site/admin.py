@@ -4,11 +4,25 @@ from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from axes.models import AccessAttempt
 from django.contrib import admin
+from django.urls import URLPattern, path
 
+from hmi_site.dashboard import settings_in_use, views, workers
 from hmi_site.dashboard.tenant import TenantUsageAdmin
-from hmi_site.dashboard.urls import dashboard_urls
 from tenants.accounts.models import Tenant
 from tenants.base.admin.base import ModelAdmin, NoAddOrChangeAdmin
+
+
+def dashboard_urls() -> list[URLPattern]:
+    """The URL patterns below /admin/, in its namespace."""
+    return [
+        path("live/", views.dashboard_live, name="dashboard-live"),
+        path("settings/", settings_in_use.settings_page, name="settings"),
+        path("serving/", workers.workers, name="serving-workers"),
+        path("serving/drain/", workers.drain_all, name="serving-drain"),
+        path("serving/<path:worker>/trace.json", workers.trace, name="serving-trace"),
+        path("serving/<path:worker>/<str:command>/", workers.command_worker, name="serving-command"),
+    ]
+
 
 admin.site.unregister([Authenticator, EmailAddress, Tenant])
 admin.site.register(Tenant, TenantUsageAdmin)

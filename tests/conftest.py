@@ -8,11 +8,10 @@ import hypothesis
 import pytest
 import redis
 from django.conf import settings as django_settings
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
-from hmi_site.embedded.postgres import ensure_role
-from hmi_site.server_urls import EMBEDDED_ROLE
 from tenants.base import scope
+from tests.database_template import copy_migrated_database
 from tests.gpus import why_no_gpu
 from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey
 
@@ -52,14 +51,22 @@ def hmi_home() -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres(hmi_home: Path) -> Iterator[None]:
-    """A running PostgreSQL, the one that `settings.DATABASES` names."""
+def postgres(
+    hmi_home: Path, pytestconfig: pytest.Config, django_db_blocker: DjangoDbBlocker
+) -> Iterator[None]:
+    """A running PostgreSQL, the one that `settings.DATABASES` names, with the migrated test database."""
     server = throwaway_postgres(hmi_home, binaries=django_settings.HMI_POSTGRES_BIN)
+    assert pytestconfig.cache is not None
+    with django_db_blocker.unblock():
+        copy_migrated_database(server, pytestconfig.cache.mkdir("postgres"))
     with running(server.prepare(), server.ready):
-        with server.connect("postgres") as admin:
-            ensure_role(admin, EMBEDDED_ROLE)
-            admin.execute(f"ALTER ROLE {EMBEDDED_ROLE} CREATEDB")
         yield
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """pytest-django uses the database that is there, and applies what the template lacks."""
+    return True
 
 
 @pytest.fixture

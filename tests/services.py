@@ -1,11 +1,14 @@
 """Real PostgreSQL and Valkey for a test run, started by the product's own code and only when a test asks."""
 
 import contextlib
+import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 from django.conf import settings
 
 from hmi_site.embedded.postgres import Postgres
@@ -14,6 +17,8 @@ from hmi_site.embedded.valkey import Valkey
 from hmi_site.server_urls import EMBEDDED_ADMIN, embedded_redis_url
 
 START_TIMEOUT_S = 600.0
+# A disk of four megabytes that nobody else sees, with the server's folder on it; it goes with the server.
+ON_A_SMALL_DISK = 'mount -t tmpfs -o size=4m tmpfs "$0" && cd "$0" && exec "$@"'
 
 
 @contextlib.contextmanager
@@ -53,23 +58,61 @@ def kill(child: Child) -> None:
     child.process.wait()
 
 
-class OwnValkey:
-    """A Valkey of a test's own that keeps its data: start, kill, start again."""
+class Killable:
+    """A server that is started by the product's own code."""
 
-    def __init__(self, home: Path, *, binary: Path | None) -> None:
+    def __init__(self) -> None:
+        self._child: Child | None = None
+
+    @property
+    def child(self) -> Child:
+        assert self._child is not None
+        return self._child
+
+    def runs(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._child is not None and self._child.exit_code() is None
+
+    def kill(self) -> None:
+        """SIGKILL for it and for all that it started."""
+        if not self.runs():
+            return
+        process = psutil.Process(self.child.pid)
+        family = [process, *process.children(recursive=True)]
+        for one in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.send_signal(signal.SIGKILL)
+        psutil.wait_procs(family)
+        assert self.child.process is not None
+        self.child.process.wait()
+
+    def stop(self) -> None:
+        """In order: a PostgreSQL that is killed leaves shared memory behind."""
+        if self._child is not None:
+            self._child.stop()
+
+
+class OwnValkey(Killable):
+    """A Valkey that writes what it has accepted to an append-only file under ``home``."""
+
+    def __init__(self, home: Path, *, binary: Path | None, small_disk: bool = False) -> None:
+        super().__init__()
         self.url = embedded_redis_url(home / "run")
-        self._server = Valkey(
-            data=home / "valkey", runtime=home / "run", log=home / "valkey.log", binary=binary
-        )
-        self._child = self._server.prepare()
+        self.data = home / "valkey"
+        self._small_disk = small_disk
+        self._server = Valkey(data=self.data, runtime=home / "run", log=home / "valkey.log", binary=binary)
 
     def start(self) -> None:
         """Returns once it answers."""
+        self._child = self._server.prepare()
+        if self._small_disk:
+            self._child.command = [*private_mounts(), ON_A_SMALL_DISK, str(self.data), *self._child.command]
         start(self._child, self._server.ready)
 
-    def kill(self) -> None:
-        """As a crash would."""
-        kill(self._child)
+    @property
+    def disk(self) -> Path:
+        """Its folder, as it sees it."""
+        return Path(f"/proc/{self.child.pid}/root{self.data}")
 
 
 def throwaway_postgres(home: Path, *, binaries: Path | None) -> Postgres:
@@ -108,3 +151,9 @@ def environment_of_services(redis_url: str) -> dict[str, str]:
         "HMI_UPLOAD_ROOT": str(settings.HMI_UPLOAD_ROOT),
         "HMI_SECRET_KEY": settings.SECRET_KEY,
     }
+
+
+def private_mounts() -> list[str]:
+    """What to put before a shell's script that mounts something."""
+    as_root = [] if os.getuid() == 0 else ["--map-root-user"]
+    return ["unshare", "--mount", *as_root, "sh", "-c"]

@@ -4,6 +4,7 @@ import atexit
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -58,6 +59,9 @@ for name in [name for name in os.environ if name.startswith("HMI_") and name not
     del os.environ[name]
 for name in ("DATABASE_URL", "REDIS_URL"):
     os.environ.pop(name, None)
+# Without compiled modules, each process of a run compiles all that it imports, and pytest rewrites all tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Tiny models lose more to the handing out of work than they gain from it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Threads that wait for each other would spin. With more of them than processors, that takes from the others.

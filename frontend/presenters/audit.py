@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from tenants.audit.models import AuditEvent
@@ -90,17 +89,12 @@ SYSTEM: Final = "The system"
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """An event. Its sentence is: `who` `before` `subject` `after`."""
+    """An event. Its sentence is: `who` `before`, its subject, `after`."""
 
-    at: datetime
+    event: AuditEvent
     who: str
-    by_key: bool
     before: str
-    subject: str
     after: str
-    verb: str
-    address: str
-    request_id: str
     detail: list[tuple[str, str]]
 
 
@@ -109,15 +103,10 @@ def audit_row(event: AuditEvent) -> AuditRow:
     sentence = SENTENCES.get(event.verb) or f"{event.verb.replace('_', ' ').replace('.', ': ')} {{subject}}"
     before, _, after = sentence.partition("{subject}")
     return AuditRow(
-        at=event.at,
+        event,
         who=actor_name(event),
-        by_key=event.api_key is not None,
         before=before.strip(),
-        subject=event.subject,
         after=after.strip(),
-        verb=event.verb,
-        address=event.address or "",
-        request_id=event.request_id,
         detail=[(name.replace("_", " "), _detail_text(value)) for name, value in event.detail.items()],
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from frontend.presenters.formatting import metric_name, metric_on_rows
+from frontend.presenters.formatting import metric_name, metric_on_rows, percent
 from frontend.presenters.versions import measurements, same_test
 from tenants.accounts.models import Tenant
 from tenants.usage.models import AnswerDay
@@ -22,8 +22,6 @@ class CanaryTrial:
     """
 
     alias: Alias
-    own: Version
-    canary: Version
     lines: list[tuple[str, str, str]]
 
 
@@ -43,9 +41,7 @@ def _trial(tenant: Tenant, alias: Alias, canary: Version) -> CanaryTrial:
         _figures(canary, _answers(tenant, alias, canary), share, comparable),
         strict=True,
     )
-    return CanaryTrial(
-        alias, alias.version, canary, [(name, own, other) for (name, own), (_, other) in sides]
-    )
+    return CanaryTrial(alias, [(name, own, other) for (name, own), (_, other) in sides])
 
 
 def _answers(tenant: Tenant, alias: Alias, version: Version) -> AnswerDay:
@@ -73,11 +69,7 @@ def _figures(version: Version, answers: AnswerDay, share: int, comparable: bool)
         ("Requests", f"{answers.requests:,}"),
         ("Failed", f"{answers.failed:,}"),
         ("Texts", f"{answers.texts:,}"),
-        ("Confidence", _percent(answers.mean_confidence)),
-        ("Escalated", _percent(answers.escalated_share)),
-        ("Whole fragments", _percent(answers.coverage[0] if answers.coverage else None)),
+        ("Confidence", percent(answers.mean_confidence)),
+        ("Escalated", percent(answers.escalated_share)),
+        ("Whole fragments", percent(answers.coverage[0] if answers.coverage else None)),
     ]
-
-
-def _percent(share: float | None) -> str:
-    return NONE if share is None else f"{share:.1%}"

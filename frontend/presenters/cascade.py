@@ -37,12 +37,8 @@ class CascadeRow:
 class CandidateRow:
     """A setting of the cascade, and what it came to on the dev split."""
 
-    cutoff: float
-    slope: float
-    weight: float
-    pruning: float
+    candidate: Candidate
     metric: str
-    escalated: float
     cost: float
     chosen: bool
 
@@ -112,15 +108,6 @@ def _candidate_rows(
     candidates: Sequence[Candidate], chosen: Candidate, name: str, most: float
 ) -> list[CandidateRow]:
     return [
-        CandidateRow(
-            one.cutoff,
-            one.slope,
-            one.weight,
-            one.pruning,
-            metric_value(name, one.metric),
-            one.escalated,
-            one.operations / most,
-            one is chosen,
-        )
+        CandidateRow(one, metric_value(name, one.metric), one.operations / most, one is chosen)
         for one in candidates
     ]

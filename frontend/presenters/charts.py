@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from itertools import accumulate
 from typing import Final, Protocol
 
+from frontend.presenters.formatting import day_text
 from tenants.base.plurals import counted
 
 FRAGMENTS: Final = {"trigram": "Whole fragment", "bigram": "Shorter part", "unigram": "One token"}
@@ -267,9 +268,9 @@ def daily_columns(
         series=list(series),
         columns=columns,
         most=f"{top:,}",
-        first=_day(since),
-        last=_day(until),
-        said=f"{name} a {unit} from {_day(since)} to {_day(until)}, at most {top:,}",
+        first=day_text(since),
+        last=day_text(until),
+        said=f"{name} a {unit} from {day_text(since)} to {day_text(until)}, at most {top:,}",
     )
 
 
@@ -291,13 +292,9 @@ def _column_parts(figures: Sequence[int], top: int) -> list[ColumnPart]:
 
 
 def _column_title(start: date, step: int, series: Sequence[str], figures: Sequence[int]) -> str:
-    when = _day(start) if step == 1 else f"The week from {_day(start)}"
+    when = day_text(start) if step == 1 else f"The week from {day_text(start)}"
     counted = ", ".join(f"{figure:,} {name.lower()}" for name, figure in zip(series, figures, strict=True))
     return f"{when}: {counted}"
-
-
-def _day(day: date) -> str:
-    return f"{day.day} {day:%b %Y}"
 
 
 class ReliabilityBin(Protocol):

@@ -138,7 +138,7 @@ def _cells(figures: Sequence[str]) -> list[Cell]:
 
 
 def _label_lines(versions: Sequence[Version]) -> list[Line]:
-    scores = [{row.label: row.f1 for row in label_rows(measurements(version))} for version in versions]
+    scores = [{row["label"]: row["f1"] for row in label_rows(measurements(version))} for version in versions]
     labels = dict.fromkeys(label for found in scores for label in found)
     return [Line(label, _score_cells([found.get(label) for found in scores])) for label in labels]
 

@@ -19,7 +19,6 @@ class CoverageRow:
     """The coverage of an upload by the tables of a version. `url` is the form that uses it as parent."""
 
     name: str
-    share: float
     parts: list[ChartPart]
     error_message: str
     url: str
@@ -44,12 +43,10 @@ def covered_parts(one: Coverage) -> list[ChartPart]:
 
 
 def _row(tenant: Tenant, upload: Corpus | Dataset, one: Coverage, *, best: bool) -> CoverageRow:
-    whole = one.fragments or 1
     form, field = ("domain_new", "corpus") if isinstance(upload, Corpus) else ("model_new", "dataset")
     chosen = urlencode({"parent": one.version_id, field: upload.pk})
     return CoverageRow(
         name=parent_name(one.version),
-        share=one.trigrams / whole,
         parts=covered_parts(one),
         error_message=one.error_message,
         url=f"{reverse(f'frontend:{form}', args=[tenant.slug])}?{chosen}",

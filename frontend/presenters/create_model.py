@@ -40,16 +40,12 @@ class DataChoice:
 
 @dataclass(frozen=True, slots=True)
 class ParentChoice:
-    """A parent in the list of the second step.
-
-    `share` is the coverage of the dataset, None if unknown. `why` is the reason of a recommendation.
-    """
+    """A parent in the list of the second step. `why` is the reason of a recommendation."""
 
     pk: int
     name: str
     kind: str
     description: str
-    share: float | None
     parts: list[ChartPart]
     error_message: str
     why: str
@@ -152,13 +148,11 @@ def _data_choice(dataset: Dataset, *, chosen: bool) -> DataChoice:
 
 def _parent_choice(version: Version, coverage: Coverage | None, *, why: str, chosen: bool) -> ParentChoice:
     measured = coverage is not None and not coverage.error_message
-    whole = (coverage.fragments or 1) if coverage else 1
     return ParentChoice(
         pk=version.pk,
         name=parent_name(version),
         kind=VersionKind(version.kind).label,
         description=version.domain.description if version.domain else "",
-        share=coverage.trigrams / whole if measured and coverage else None,
         parts=covered_parts(coverage) if measured and coverage else [],
         error_message=coverage.error_message if coverage else "",
         why=why,

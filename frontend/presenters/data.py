@@ -12,6 +12,7 @@ from uuid import UUID
 from django.urls import reverse
 
 from frontend.presenters.charts import Bar, counted_bars, doubling_bars, histogram_bars
+from frontend.presenters.metrics import Figure
 from frontend.presenters.text_spans import TextSpan, text_spans
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
@@ -48,20 +49,9 @@ class DataRow:
 class UploadRow:
     """An unused upload. `uploaded_share` is in 0..1; `check` is the id of its latest check."""
 
-    pk: UUID
-    name: str
+    upload: Upload
     uploaded_share: float
-    size: int
-    until: datetime
     check: UUID | None
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A label and a formatted figure."""
-
-    name: str
-    figure: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +97,7 @@ def upload_rows(uploads: Iterable[Upload], checks: Mapping[UUID, UUID]) -> list[
         with suppress(HmiError):
             received = received_bytes(upload_store().upload_path(upload.pk))
             share = received / upload.size_bytes if upload.size_bytes else 1.0
-            about = (upload.filename, share, upload.size_bytes, upload.expires_at)
-            rows.append(UploadRow(upload.pk, *about, checks.get(upload.pk)))
+            rows.append(UploadRow(upload, share, checks.get(upload.pk)))
     return rows
 
 
@@ -152,23 +141,23 @@ def length_bars(report: Report) -> list[Bar]:
     return doubling_bars([sum(counts) for counts in zip_longest(*counted, fillvalue=0)])
 
 
-def answer_facts(report: Report) -> list[Fact]:
+def answer_facts(report: Report) -> list[Figure]:
     """Return facts about the labels or values of the train split."""
     train = report["splits"]["train"]
     facts = []
     if values := train.get("values"):
         facts += [
-            Fact("Mean value", f"{values['mean']:.4g}"),
-            Fact("Deviation", f"{values['deviation']:.4g}"),
+            Figure("Mean value", f"{values['mean']:.4g}"),
+            Figure("Deviation", f"{values['deviation']:.4g}"),
         ]
     if per_row := train.get("labels_per_row"):
-        facts.append(Fact("Labels per row", f"{per_row['mean']:g} (at most {per_row['max']})"))
+        facts.append(Figure("Labels per row", f"{per_row['mean']:g} (at most {per_row['max']})"))
     if words := train.get("words_per_answer"):
-        facts.append(Fact("Words per answer", f"{words['mean']:g} (at most {words['max']})"))
+        facts.append(Figure("Words per answer", f"{words['mean']:g} (at most {words['max']})"))
     if words := train.get("words_per_completion"):
-        facts.append(Fact("Words per completion", f"{words['mean']:g} (at most {words['max']})"))
+        facts.append(Figure("Words per completion", f"{words['mean']:g} (at most {words['max']})"))
     if train.get("imbalance"):
-        facts.append(Fact("Imbalance", f"{train['imbalance']:,g} to 1"))
+        facts.append(Figure("Imbalance", f"{train['imbalance']:,g} to 1"))
     return facts
 
 

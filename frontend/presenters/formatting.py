@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from datetime import date
 from typing import Any, Final
 
 from tenants.base.plurals import counted, plural
@@ -63,6 +64,16 @@ def metric_name(metrics: Mapping[str, Any]) -> str:
 def metric_value(name: str, value: float) -> str:
     """Format a metric: shares in percent, others as numbers."""
     return f"{value:.3f}" if name in _NOT_PERCENT else f"{value:.1%}"
+
+
+def percent(share: float | None) -> str:
+    """Format a share: 0.8125 -> 81.2%. None is a dash."""
+    return "–" if share is None else f"{share:.1%}"
+
+
+def day_text(day: date) -> str:
+    """Format a day: 4 May 2026."""
+    return f"{day.day} {day:%b %Y}"
 
 
 def metric_on_rows(name: str, value: float, rows: Any) -> str:

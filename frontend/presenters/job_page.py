@@ -17,7 +17,7 @@ from frontend.presenters.promotions import (
     compared_rows,
     pending_promotions,
 )
-from frontend.presenters.versions import is_ready, version_row
+from frontend.presenters.versions import VersionRow, is_ready, version_row
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import RootKind, Version
 from versiontree.tree.models.version import VersionKind
@@ -28,40 +28,11 @@ from versiontree.tree.training_settings import SettingSpec, setting_specs
 
 
 @dataclass(frozen=True, slots=True)
-class EventRow:
-    """An event of a job."""
-
-    pk: int
-    at: datetime
-    kind: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Phase:
     """A phase of a job. `seconds` is None while it is running."""
 
     name: str
     seconds: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class FailurePlace:
-    """Phase, progress and attempt in which a job failed."""
-
-    phase: str
-    progress: float
-    attempt: int
-    max_attempts: int
-    at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadyEstimate:
-    """The estimated time until a version is ready."""
-
-    what: str
-    time: str
 
 
 def job_metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -76,9 +47,9 @@ def job_metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def event_rows(events: Iterable[JobEvent]) -> list[EventRow]:
-    """Return the rows of events, in the given order."""
-    return [EventRow(event.pk, event.at, event.kind, _event_text(event)) for event in events]
+def event_rows(events: Iterable[JobEvent]) -> list[tuple[JobEvent, str]]:
+    """Return events with their texts, in the given order."""
+    return [(event, _event_text(event)) for event in events]
 
 
 def phases_of(job: Job, events: Iterable[JobEvent]) -> list[Phase]:
@@ -97,31 +68,20 @@ def phases_of(job: Job, events: Iterable[JobEvent]) -> list[Phase]:
     ]
 
 
-def failure_place(job: Job) -> FailurePlace | None:
-    """Return where the job failed; None if it has not failed."""
-    if job.state != JobState.FAILED:
-        return None
-    return FailurePlace(job.stage or "start", job.progress, job.attempt, job.max_attempts, job.finished_at)
-
-
-def ready_estimate(version: Version, left: EstimateRange | None) -> ReadyEstimate | None:
-    """Return the formatted time until the version is ready; None if unknown."""
+def ready_estimate(version: Version, left: EstimateRange | None) -> dict[str, str]:
+    """Return what will be ready, and the formatted time until then; empty if unknown."""
     if left is None:
-        return None
-    first = version.number == 1
-    what = VersionKind(version.kind).label if first else f"v{version.number}"
-    return ReadyEstimate(what, time_range(left))
+        return {}
+    what = VersionKind(version.kind).label if version.number == 1 else f"v{version.number}"
+    return {"what": what, "time": time_range(left)}
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
-    """A ready version of a model: its main metric, which may be empty, the version before it on the same
-    rows, and whether it waits to be promoted."""
+    """A ready version of a model with its main metric, the version before it on the same rows, and whether it
+    waits to be promoted."""
 
-    name: str
-    number: int
-    metric_name: str
-    metric: str
+    row: VersionRow
     compared: list[ComparedRow]
     pending: list[PendingPromotion]
 
@@ -130,15 +90,8 @@ def trained_model(version: Version) -> TrainedModel | None:
     """Return what the jobs of a version made; None if it is not a model that is ready. Two queries."""
     if version.hplm is None or not is_ready(version):
         return None
-    row = version_row(version)
-    return TrainedModel(
-        version.hplm.name,
-        version.number,
-        row.metric_name,
-        row.metric,
-        compared_rows(version),
-        pending_promotions([version], default_of(version)),
-    )
+    pending = pending_promotions([version], default_of(version))
+    return TrainedModel(version_row(version), compared_rows(version), pending)
 
 
 def cancelled_by(events: Iterable[JobEvent]) -> str:

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from uuid import UUID
 
 from django.utils import timezone
 
@@ -29,24 +27,17 @@ DEFAULT_ADVICE = "Retry the job. If it fails again, contact your administrator."
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A row of a job: title, state, progress, outcome, and advice if it failed."""
+    """A job with what pages compute: its title, state, progress and outcome, and advice if it failed. `place`
+    is its position in the queue."""
 
-    pk: UUID
-    after: UUID | None
+    job: Job
     title: str
     subject: str
     state: str
-    active: bool
     retriable: bool
-    cancel_requested: bool
     stage: str
     progress: float
-    eta_seconds: float | None
     seconds: float | None
-    since: datetime
-    attempt: int
-    max_attempts: int
-    error_code: str
     error_message: str
     advice: str
     outcome: str
@@ -56,22 +47,14 @@ class JobRow:
 def job_row(job: Job, place: int | None = None) -> JobRow:
     """Return the row of a job; `place` is its position in the queue. Its version should be prefetched."""
     return JobRow(
-        pk=job.pk,
-        after=job.after_id,
+        job,
         title=job.get_kind_display(),
         subject=f"{job.version.name} v{job.version.number}",
         state=_state(job),
-        active=job.is_active,
         retriable=_is_retriable(job),
-        cancel_requested=job.cancel_requested_at is not None,
         stage=_stage(job),
         progress=1.0 if job.state == JobState.SUCCEEDED else job.progress,
-        eta_seconds=job.eta_seconds,
         seconds=_seconds(job),
-        since=job.started_at or job.created_at,
-        attempt=job.attempt,
-        max_attempts=job.max_attempts,
-        error_code=job.error_code,
         error_message=job.error_message if job.state == JobState.FAILED else "",
         advice=ADVICE.get(job.error_code, DEFAULT_ADVICE),
         outcome=_outcome(job),

@@ -56,17 +56,6 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelRow:
-    """The metrics of a label on the test split."""
-
-    label: str
-    precision: float
-    recall: float
-    f1: float
-    support: int
-
-
-@dataclass(frozen=True, slots=True)
 class Cell:
     """A cell of the confusion matrix. `shade` in 0..5 is its share of the rows of the expected label."""
 
@@ -109,7 +98,7 @@ class Measured:
     name: str
     value: str
     figures: list[Figure]
-    labels: list[LabelRow]
+    labels: list[dict[str, Any]]
     confusion: Confusion | None
     hits: list[ChartPart]
     class_bars: list[Bar]
@@ -131,13 +120,10 @@ def measured_of(metrics: Mapping[str, Any]) -> Measured | None:
     )
 
 
-def label_rows(metrics: Mapping[str, Any]) -> list[LabelRow]:
-    """Return the metrics by label, most frequent first."""
-    rows = [
-        LabelRow(label, row["precision"], row["recall"], row["f1"], row["support"])
-        for label, row in (metrics.get("per_label") or {}).items()
-    ]
-    return sorted(rows, key=lambda row: (-row.support, row.label))
+def label_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the metrics by label with `label`, most frequent first."""
+    rows = [{**row, "label": label} for label, row in (metrics.get("per_label") or {}).items()]
+    return sorted(rows, key=lambda row: (-row["support"], row["label"]))
 
 
 def confusion_of(found: Mapping[str, Any]) -> Confusion | None:

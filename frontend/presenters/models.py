@@ -3,13 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
 
 from frontend.presenters.formatting import metric_label, metric_on_rows
 from frontend.presenters.tree import default_version
 from frontend.status import Style, style_of
 from tenants.usage.models import UsageDay
-from tenants.usage.selectors import UsageTotal
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.browsing import Branch, VersionSummary
 from versiontree.tree.selectors.readiness import MAX_FAILED_SHARE
@@ -77,23 +75,3 @@ def _model_row(history: Sequence[VersionSummary], status: Style) -> ModelRow:
         metric="" if shown.value is None else metric_on_rows(shown.metric, shown.value, shown.rows),
         metric_name=metric_label(shown.metric),
     )
-
-
-def usage_sum(days: Collection[UsageDay]) -> UsageTotal:
-    """Return the sum of the usage of several days."""
-    return UsageTotal(
-        requests=sum(day.requests for day in days),
-        inputs=sum(day.inputs for day in days),
-        tokens=sum(day.tokens for day in days),
-        generated_tokens=sum(day.generated_tokens for day in days),
-        failed=sum(day.failed for day in days),
-        refused=sum(day.refused for day in days),
-    )
-
-
-def daily_requests(days: Iterable[UsageDay], since: date, until: date) -> list[int]:
-    """Return the requests of each day from `since` to `until`."""
-    found: Counter[date] = Counter()
-    for day in days:
-        found[day.day] += day.requests
-    return [found[since + timedelta(days=n)] for n in range((until - since).days + 1)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import Final
 from urllib.parse import urlencode
 
@@ -61,42 +61,25 @@ CSV_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """An entry. `state` is answered, refused or failed, `cause` says why; `facts` are its details. It may
-    have no model or version."""
+    """An entry with formatted figures. `cause` says why it was refused or failed; `facts` are details."""
 
-    at: datetime
-    request_id: str
-    model: str
-    version: int | None
-    state: str
-    status: int
-    code: str
+    entry: LoggedRequest
     cause: str
     latency: str
     level: str
-    tokens: int
     token_note: str
     facts: list[tuple[str, str]]
-    texts: list[str]
 
 
 def request_row(request: LoggedRequest) -> RequestRow:
     """Return the row of an entry on the page."""
     return RequestRow(
-        at=request.at,
-        request_id=request.request_id,
-        model=request.model_name,
-        version=request.version,
-        state=request.outcome,
-        status=request.status,
-        code=request.error_code,
+        request,
         cause=_cause(request),
         latency="–" if request.latency_ms is None else _milliseconds(request.latency_ms),
         level=LEVEL_LABELS.get(request.level, "–"),
-        tokens=request.tokens,
         token_note=read_and_generated(request.tokens, request.generated_tokens),
         facts=_facts(request),
-        texts=request.texts or [],
     )
 
 

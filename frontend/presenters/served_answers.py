@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 
 from frontend.presenters.charts import LineChart, Tile, line_chart
+from frontend.presenters.formatting import day_text, percent
 from tenants.usage.models import AnswerDay
 from tenants.usage.services.answer_counts import COUNTED
-
-NONE = "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +27,12 @@ def served_answers(days: Sequence[AnswerDay]) -> ServedAnswers | None:
     whole, part, unigram = total.coverage or (None, None, None)
     tiles = [
         Tile("Texts", f"{total.texts:,}"),
-        Tile("Confidence", _percent(total.mean_confidence), "mean calibrated probability"),
-        Tile("Escalated", _percent(total.escalated_share), f"of {total.cascade_texts:,} by the cascade"),
-        Tile(
-            "Whole fragments", _percent(whole), f"{_percent(part)} shorter parts, {_percent(unigram)} tokens"
-        ),
-        Tile("Agreement", _percent(total.agreement), f"of {total.checked_texts:,} checked in full"),
+        Tile("Confidence", percent(total.mean_confidence), "mean calibrated probability"),
+        Tile("Escalated", percent(total.escalated_share), f"of {total.cascade_texts:,} by the cascade"),
+        Tile("Whole fragments", percent(whole), f"{percent(part)} shorter parts, {percent(unigram)} tokens"),
+        Tile("Agreement", percent(total.agreement), f"of {total.checked_texts:,} checked in full"),
     ]
-    drifts = [f"{_day(day.day)}: {day.drift}" for day in reversed(days) if day.drift]
+    drifts = [f"{day_text(day.day)}: {day.drift}" for day in reversed(days) if day.drift]
     return ServedAnswers(tiles, _chart(days), drifts)
 
 
@@ -55,13 +51,5 @@ def _chart(days: Sequence[AnswerDay]) -> LineChart | None:
         for name, values in given.items()
         if None not in values
     }
-    at = [_day(day.day) for day in days]
+    at = [day_text(day.day) for day in days]
     return line_chart("Served answers", series, at=at, number_format=".1%") if series else None
-
-
-def _day(day: date) -> str:
-    return f"{day.day} {day:%b %Y}"
-
-
-def _percent(share: float | None) -> str:
-    return NONE if share is None else f"{share:.1%}"

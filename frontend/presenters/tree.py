@@ -14,15 +14,6 @@ PER_BRANCH = 25
 VERSIONS_SHOWN = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """A version in a node."""
-
-    number: int
-    state: str
-    aliases: tuple[str, ...]
-
-
 @dataclass(slots=True)
 class Node:
     """A root, domain or model with its newest versions and the loaded children.
@@ -39,7 +30,7 @@ class Node:
     above: str
     stem: int | None
     earlier: int
-    versions: list[Chip]
+    versions: Sequence[VersionSummary]
     inside: int = 0
     opened: bool = False
     children: list["Node"] = field(default_factory=list)
@@ -194,7 +185,7 @@ def node_of(history: Sequence[VersionSummary]) -> Node:
         above="" if first.parent_number is None else f"{first.parent_name} v{first.parent_number}",
         stem=first.parent_number,
         earlier=max(0, len(history) - VERSIONS_SHOWN),
-        versions=[Chip(one.number, one.state, one.aliases) for one in history[-VERSIONS_SHOWN:]],
+        versions=history[-VERSIONS_SHOWN:],
     )
 
 

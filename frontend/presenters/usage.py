@@ -7,6 +7,7 @@ from typing import Any
 
 from frontend.forms.usage import WEB_UI, WEB_UI_KEY
 from frontend.presenters.charts import Bar, ColumnChart, Tile, daily_columns
+from frontend.presenters.formatting import day_text
 from tenants.base.plurals import counted
 from tenants.usage.selectors import SUMMED, UsageBy
 
@@ -15,28 +16,16 @@ NO_NAME = "(no name)"
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """A row of usage. `note` is shown below the name; `alone` is the filter value for this row alone."""
+    """A row of usage. `note` is shown below the name; `alone` is the filter value for this row alone; `sums`
+    are those of the selector."""
 
     name: str
     note: str
     alone: str
-    requests: int
-    failed: int
-    refused: int
-    inputs: int
-    tokens: int
-    generated: int
+    sums: Mapping[str, Any]
+    failed_share: float
+    token_note: str
     seconds: float
-
-    @property
-    def failed_share(self) -> float:
-        """Return the share of failed requests."""
-        return self.failed / self.requests if self.requests else 0.0
-
-    @property
-    def token_note(self) -> str:
-        """Return how many tokens were read and generated, or nothing if none was generated."""
-        return read_and_generated(self.tokens, self.generated)
 
 
 def read_and_generated(tokens: int, generated: int) -> str:
@@ -51,12 +40,9 @@ def usage_row(row: Mapping[str, Any], by: UsageBy, keys: Mapping[str, str]) -> U
         name=name,
         note=note,
         alone="" if by == UsageBy.DAY else row["name"] or (WEB_UI_KEY if by == UsageBy.KEY else ""),
-        requests=row["requests"],
-        failed=row["failed"],
-        refused=row["refused"],
-        inputs=row["inputs"],
-        tokens=row["tokens"],
-        generated=row["generated_tokens"],
+        sums=row,
+        failed_share=row["failed"] / row["requests"] if row["requests"] else 0.0,
+        token_note=read_and_generated(row["tokens"], row["generated_tokens"]),
         seconds=row["busy_ms"] / 1000,
     )
 
@@ -99,7 +85,7 @@ def share_bars(busiest: Mapping[str, int], by: UsageBy, keys: Mapping[str, str],
 
 def _named(name: Any, by: UsageBy, keys: Mapping[str, str]) -> tuple[str, str]:
     if by == UsageBy.DAY:
-        return f"{name.day} {name:%b %Y}", f"{name:%A}"
+        return day_text(name), f"{name:%A}"
     if by == UsageBy.MODEL:
         return name or NO_NAME, ""
     if not name:

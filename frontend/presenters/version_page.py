@@ -12,11 +12,12 @@ from frontend.presenters.evaluation_answers import samples_of
 from frontend.presenters.formatting import key_label, setting_value
 from frontend.presenters.metrics import LEVEL_NAMES, learning_curves, level_order, measured_of, trials_of
 from frontend.presenters.pretraining import TableRow, perplexity_rows, stage_tables
+from frontend.presenters.versions import source_name
 from inference.errors import HplmError
 from tenants.accounts.models import Tenant
 from tenants.base.plurals import counted
 from versiontree.jobs.models import JobKind
-from versiontree.tree.models import RootKind, Version
+from versiontree.tree.models import Artifact, Hplm, Root, RootKind, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import LineageStep, compacted_versions, without_compacted
@@ -42,38 +43,16 @@ DECODER_PARTS = {Role.ROOT: "Decoder", Role.HPLM: "LoRA"}
 
 @dataclass(frozen=True, slots=True)
 class LineageRow:
-    """A version in the lineage. `size` is the bytes it added; `url` is empty for the version of the page.
+    """A version in the lineage. `url` is empty for the version of the page.
 
     `source` is the name of its training data; `source_url` is empty if that belongs to another tenant.
     """
 
-    label: str
-    name: str
-    number: int
-    size: int
+    step: LineageStep
     url: str
-    digest: str
     source: str
     source_url: str
     seed: str
-
-
-@dataclass(frozen=True, slots=True)
-class ArtifactRow:
-    """An artifact of a version."""
-
-    name: str
-    digest: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class License:
-    """The license of a root or model."""
-
-    of: str
-    license: str
-    source_url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +87,7 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
         "imported": _imported(version.config),
         "lineage": lineage_rows(tenant, steps),
         "artifacts": _artifacts(steps[0]),
-        "licenses": _licenses(steps),
+        "licensed": _licensed(steps),
         "exports": exports_of(tenant, steps),
         "warnings": [*fault, *_leaks(version), *version_warnings(version)],
     }
@@ -127,23 +106,14 @@ def lineage_rows(tenant: Tenant, steps: Sequence[LineageStep]) -> list[LineageRo
     """Return the version and its ancestors up to the root."""
     return [
         LineageRow(
-            VersionKind(step.version.kind).label,
-            step.version.name,
-            step.version.number,
-            step.size,
+            step,
             "" if step is steps[0] else version_url(tenant, step.version),
-            step.version.digest,
-            _source(step.version),
+            source_name(step.version),
             _source_url(tenant, step.version),
             _seed(step.version),
         )
         for step in steps
     ]
-
-
-def _source(version: Version) -> str:
-    given = version.config.get("dataset") or version.config.get("corpus") or {}
-    return str(as_mapping(given).get("name", ""))
 
 
 def _source_url(tenant: Tenant, version: Version) -> str:
@@ -276,19 +246,17 @@ def _imported(config: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _artifacts(step: LineageStep) -> list[ArtifactRow]:
+def _artifacts(step: LineageStep) -> list[tuple[str, Artifact]]:
     parts = PARTS | (DECODER_PARTS if step.version.root.kind == RootKind.DECODER else {})
-    return [
-        ArtifactRow(parts[Role(role)], artifact.digest, artifact.size)
-        for role, artifact in step.artifacts.items()
-    ]
+    return [(parts[Role(role)], artifact) for role, artifact in step.artifacts.items()]
 
 
-def _licenses(steps: Sequence[LineageStep]) -> list[License]:
+def _licensed(steps: Sequence[LineageStep]) -> list[Root | Hplm]:
+    """Return the root and the model if one of them has a license."""
     hplm, root = steps[0].version.hplm, steps[-1].version.root
-    licenses = [License(root.name, root.license, root.source_url)]
-    licenses += [License(hplm.name, hplm.license, "")] if hplm else []
-    return licenses if any(one.license or one.source_url for one in licenses) else []
+    if not (root.license or root.source_url or (hplm and hplm.license)):
+        return []
+    return [root, *([hplm] if hplm else [])]
 
 
 def _leaks(version: Version) -> list[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,45 +10,34 @@ from versiontree.tree.models import Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.evaluations import own_test_sha256
+from versiontree.tree.selectors.versions import as_mapping
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """A row of a version. `metric` and `baseline` are formatted figures of the test split.
+    """A row of a version. `metric` and `baseline` are formatted figures of the test split; `job` is the id of
+    the first job."""
 
-    `fragments` is the size of a domain's lookup table; `job` is the first job of the version.
-    """
-
-    pk: int
-    number: int
-    state: str
+    version: Version
     aliases: list[str]
-    at: datetime
     source: str
     job: UUID | None
     metric: str
     metric_name: str
     baseline: str
-    alpha: float | None
-    fragments: int | None
 
 
 def version_row(version: Version) -> VersionRow:
     """Return the row of a version. Its aliases and jobs should be prefetched."""
     measured = measurements(version)
     return VersionRow(
-        pk=version.pk,
-        number=version.number,
-        state=version.state,
+        version,
         aliases=sorted(alias.name for alias in version.aliases.all()),
-        at=version.created_at,
-        source=_source(version.config),
+        source=source_name(version),
         job=_first_job(version),
         metric=_metric(measured),
         metric_name=metric_name(measured),
         baseline=_baseline(measured),
-        alpha=version.config.get("alpha"),
-        fragments=version.metrics.get("build_plot", {}).get("rows"),
     )
 
 
@@ -114,6 +102,7 @@ def _baseline(measured: Mapping[str, Any]) -> str:
     return metric_value(str(measured.get("metric", "")), value) if isinstance(value, int | float) else ""
 
 
-def _source(config: Mapping[str, Any]) -> str:
-    given: Mapping[str, Any] = config.get("dataset") or config.get("corpus") or {}
-    return str(given.get("name", ""))
+def source_name(version: Version) -> str:
+    """Return the name of the dataset or corpus that a version was trained on; empty if unknown."""
+    given = version.config.get("dataset") or version.config.get("corpus") or {}
+    return str(as_mapping(given).get("name", ""))

@@ -11,28 +11,14 @@ from tenants.webhooks.models import DeliveryState, WebhookDelivery
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptRow:
-    """An attempt to deliver an event: time, duration and result."""
-
-    at: datetime
-    ms: int
-    result: str
-    excerpt: str
-
-
-@dataclass(frozen=True, slots=True)
 class DeliveryRow:
-    """A row of a delivery. `result` is that of the last attempt."""
+    """A row of a delivery. `result` is that of the last attempt; `attempts` have `at`, `ms`, `result` and
+    `excerpt`."""
 
-    pk: object
-    kind: str
-    event_id: str
+    delivery: WebhookDelivery
     state: str
-    attempts: int
-    at: datetime
-    next_at: datetime | None
     result: str
-    tries: list[AttemptRow]
+    attempts: list[dict[str, Any]]
     body: str
 
 
@@ -42,24 +28,17 @@ def delivery_rows(deliveries: Iterable[WebhookDelivery]) -> list[DeliveryRow]:
 
 
 def _delivery(delivery: WebhookDelivery) -> DeliveryRow:
-    tries = [_attempt(one) for one in delivery.attempt_log]
-    retrying = delivery.state == DeliveryState.WAITING and bool(tries)
+    attempts = [_attempt(one) for one in delivery.attempt_log]
+    retrying = delivery.state == DeliveryState.WAITING and bool(attempts)
     return DeliveryRow(
-        pk=delivery.pk,
-        kind=delivery.kind,
-        event_id=delivery.event_id,
+        delivery,
         state=RETRYING if retrying else delivery.state,
-        attempts=delivery.attempts,
-        at=delivery.created_at,
-        next_at=delivery.next_attempt_at if retrying else None,
-        result=tries[-1].result if tries else "",
-        tries=tries,
+        result=attempts[-1]["result"] if attempts else "",
+        attempts=attempts,
         body=json.dumps(delivery.payload, indent=1, ensure_ascii=False),
     )
 
 
-def _attempt(one: dict[str, Any]) -> AttemptRow:
+def _attempt(one: dict[str, Any]) -> dict[str, Any]:
     result = one["error"] or f"The response was {one['status']}."
-    return AttemptRow(
-        at=datetime.fromisoformat(one["at"]), ms=one["ms"], result=result, excerpt=one["excerpt"]
-    )
+    return {**one, "at": datetime.fromisoformat(one["at"]), "result": result}

@@ -17,6 +17,7 @@ from lucide.templatetags.lucide import lucide
 
 from frontend.access import TenantAccess
 from frontend.presenters import version_page
+from frontend.presenters.formatting import day_text, percent
 from frontend.presenters.navigation import NavigationGroup, NavigationPage, navigation_of
 from frontend.status import style_of
 from tenants.base.plurals import counted, plural
@@ -152,12 +153,7 @@ def count(number: int | None) -> str:
 
 register.filter(counted)
 register.filter(plural)
-
-
-@register.filter
-def percent(share: float | None) -> str:
-    """Format a share: 0.8125 -> 81.2%. None is a dash."""
-    return "–" if share is None else f"{share:.1%}"
+register.filter(percent)
 
 
 @register.filter
@@ -187,7 +183,7 @@ def ago(moment: datetime | None) -> str:
     days = int(seconds // 86_400)
     if days < 30:
         return "yesterday" if days == 1 else f"{days} days ago"
-    return f"{moment.day} {moment:%b %Y}"
+    return day_text(moment)
 
 
 @register.filter

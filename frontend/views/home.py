@@ -1,4 +1,4 @@
-"""The start page, and the home page of a tenant."""
+"""The start page, and the home page and the search of a tenant."""
 
 from datetime import UTC, date, datetime
 from typing import Any
@@ -16,6 +16,7 @@ from frontend.presenters.home import home_tiles, onboarding_steps
 from frontend.presenters.limits import quota_bars
 from frontend.presenters.models import model_rows
 from frontend.presenters.requests import requests_url
+from frontend.presenters.search import search_results
 from frontend.presenters.usage import share_bars
 from frontend.shortcuts import render_page
 from frontend.views.jobs import running_jobs
@@ -91,6 +92,14 @@ def home(request: TenantRequest) -> HttpResponse:
     log_urls = {status: requests_url(tenant, status, month[0]) for status in RequestStatus}
     tiles = home_tiles(usage, log_urls=log_urls, **counts, **limits, jobs=len(jobs.active))
     return render_page(request, "home.html", tiles=tiles, **context)
+
+
+@require_GET
+@tenant_member_required()
+def search(request: TenantRequest) -> HttpResponse:
+    """What has the words in its name, as a part of a page. Without words: the pages."""
+    words = request.GET.get("q", "").strip()[:100]
+    return render_page(request, "search/results.html", groups=search_results(request.access, words))
 
 
 def _most_asked(tenant: Tenant, since: date, until: date) -> dict[str, int]:

@@ -20,7 +20,6 @@ from frontend.presenters.job_page import (
     cancelled_by,
     configuration_of,
     event_rows,
-    failure_place,
     job_metrics,
     phases_of,
     ready_estimate,
@@ -123,7 +122,9 @@ def log(request: TenantRequest, pk: UUID) -> HttpResponse:
     """All events of a job, newest first."""
     job = job_detail(request.access.tenant, pk)
     page = paginate(request, job.events.order_by("-pk"), LOG_LINES)
-    return render_page(request, "jobs/log.html", job=job_row(job), page=page, events=event_rows(page))
+    return render_page(
+        request, "jobs/log.html", job=job, row=job_row(job), page=page, events=event_rows(page)
+    )
 
 
 @require_POST
@@ -148,13 +149,13 @@ def _live(tenant: Tenant, job: Job) -> dict[str, Any]:
     jobs = list(jobs_of(tenant).filter(version=job.version_id).order_by("created_at", "kind"))
     steps = job_rows(jobs)
     return {
-        "job": job_row(job, queue_positions([job]).get(job.pk)),
-        "failed_at": failure_place(job),
+        "job": job,
+        "row": job_row(job, queue_positions([job]).get(job.pk)),
         "events": event_rows(job.events.exclude(kind="metrics").order_by("-pk")[:EVENTS_SHOWN]),
         "phases": phases_of(job, job.events.exclude(kind="metrics").order_by("pk")),
         "steps": steps,
-        "unfinished": any(step.active for step in steps),
-        "next": next((step for step in steps if step.after == job.pk and step.active), None),
+        "unfinished": any(step.job.is_active for step in steps),
+        "next": next((step for step in steps if step.job.after_id == job.pk and step.job.is_active), None),
         "trained": None if job.is_active else trained_model(job.version),
         "cancelled_by": cancelled_by(job.events.order_by("-pk")) if job.state == JobState.CANCELLED else "",
         "ready": ready_estimate(job.version, time_until_ready(job.version, jobs)),
@@ -175,7 +176,7 @@ class RunningJobs:
     def query(self) -> str:
         """The query of the next poll: the jobs that the page knows."""
         known = {"active": self.active, "ended": self.ended}
-        return urlencode({name: ".".join(job.pk.hex for job in jobs) for name, jobs in known.items()})
+        return urlencode({name: ".".join(row.job.pk.hex for row in rows) for name, rows in known.items()})
 
 
 def running_jobs(tenant: Tenant, known: Collection[UUID] = ()) -> RunningJobs:
@@ -195,7 +196,7 @@ def running(request: TenantRequest) -> HttpResponse:
     active, ended = _ids(request, "active"), _ids(request, "ended")
     found = running_jobs(request.access.tenant, active | ended)
     response = render_page(request, "jobs/running.html", running_jobs=found)
-    if {job.pk for job in found.active} != active:
+    if {row.job.pk for row in found.active} != active:
         response["HX-Trigger"] = CHANGED
     return response
 

@@ -19,15 +19,16 @@ from frontend.presenters.comparison import comparison_of, newest_evaluated
 from frontend.presenters.evaluation_answers import evaluate_form
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
-from frontend.presenters.models import branch_names, daily_requests, model_rows, usage_sum
+from frontend.presenters.models import branch_names, model_rows
 from frontend.presenters.promotions import pending_promotions
 from frontend.presenters.sample_calls import SampleCall, sample_calls
+from frontend.presenters.usage import usage_sum
 from frontend.presenters.version_page import exports_of, lineage_rows
 from frontend.presenters.versions import measurements, version_rows
 from frontend.shortcuts import action_result, paginate, redirect_to, render_page, run_action, submit_form
 from tenants.accounts.models import Role, Tenant
 from tenants.datasets.models import GENERATIVE_TASKS
-from tenants.usage.selectors import usage_of
+from tenants.usage.selectors import UsageBy, UsageFilter, usage_by
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
@@ -308,11 +309,12 @@ def _calls(request: TenantRequest, model: Hplm, aliases: Sequence[Alias]) -> lis
 def _usage(tenant: Tenant, model: Hplm) -> dict[str, Any]:
     today = datetime.now(UTC).date()
     since = today - timedelta(days=USAGE_DAYS - 1)
-    days = list(usage_of(tenant, since).filter(model_name=model.name))
-    requests = daily_requests(days, since, today)
-    at = [f"{since + timedelta(days=n):%-d %b}" for n in range(USAGE_DAYS)]
+    used = {day["name"]: day for day in usage_by(tenant, UsageBy.DAY, since, filters=UsageFilter(model.name))}
+    days = [since + timedelta(days=n) for n in range(USAGE_DAYS)]
+    requests = [used[day]["requests"] if day in used else 0 for day in days]
+    at = [f"{day:%-d %b}" for day in days]
     chart = line_chart("Requests a day", {"requests a day": requests}, at=at, number_format=",")
-    return {"sum": usage_sum(days), "chart": chart}
+    return {"sum": usage_sum(used.values()), "chart": chart}
 
 
 @require_http_methods(["GET", "POST"])

@@ -2,22 +2,29 @@
 
 import codecs
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from allauth.mfa.models import Authenticator
 from allauth.mfa.utils import is_mfa_enabled
+from corsheaders.middleware import CorsMiddleware
 from csp.constants import HEADER, SELF, UNSAFE_EVAL
 from csp.utils import build_policy
 from django.conf import settings
 from django.contrib import messages
+from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import redirect
 
 from hmi_site.accounts import second_factor_required
 from hmi_site.http.body_limits import BODY_ERROR, BODY_SENDER, FORM, check_size, keeps_partial
 from hmi_site.http.errors import error_response
 from hmi_site.http.request_body import MAX_LENGTH_DIGITS
+from hmi_site.http.request_log import INFER_PATH
 from inference.api.errors import speaks_json
+from inference.api.pending_response import PendingResponse
 from inference.open_inference.errors import is_oip_path
 from tenants.base.characters import check_characters, check_fields
 from tenants.base.errors import ErrorCode, HmiError
@@ -196,3 +203,32 @@ class RequestScope:
         match, user = request.resolver_match, request.user
         if match and ADMIN_NAMESPACE in match.app_names and user.is_active and user.is_staff:
             enter_platform()
+
+
+def is_cross_origin_on() -> bool:
+    """Whether pages of other origins may call the API."""
+    return bool(settings.CORS_ALLOW_ALL_ORIGINS or settings.CORS_ALLOWED_ORIGINS)
+
+
+class CrossOrigin(CorsMiddleware):
+    """Lets pages of the origins in HMI_CORS_ORIGINS call the API; left out if there are none."""
+
+    def __init__(self, *arguments: Any) -> None:
+        if not is_cross_origin_on():
+            raise MiddlewareNotUsed
+        super().__init__(*arguments)
+
+
+class Compression(GZipMiddleware):
+    """Compresses pages and JSON with gzip for those that accept it, but for two kinds of answers: what is
+    sent piece by piece, such as events and downloads, since each piece must arrive when it is sent; and those
+    of infer requests, which are small."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Return the response, compressed unless it is small, streamed, or of an infer request."""
+        if isinstance(response, PendingResponse):
+            response.when_complete(partial(self.process_response, request))
+            return response
+        if response.streaming or request.path == INFER_PATH:
+            return response
+        return super().process_response(request, response)

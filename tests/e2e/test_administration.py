@@ -8,7 +8,6 @@ from playwright.sync_api import Locator, Page, expect
 from tests.e2e.conftest import Enter
 from tests.e2e.world import World
 from versiontree.jobs.models import Job
-from versiontree.tree.models import Version
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def field(page: Page, name: str) -> Locator:
     return page.get_by_label(re.compile(rf"^{name}\W*$"))
 
 
-def test_a_root_is_registered_and_its_conversion_followed(desk: Page) -> None:
+def test_registered_root_is_converted_by_a_job_with_a_page(desk: Page) -> None:
     desk.goto("/admin/tree/root/")
     desk.locator("a[href='/admin/tree/root/add/']").first.click()
     desk.locator("#id_corpus + .select2").click()
@@ -44,34 +43,8 @@ def test_a_root_is_registered_and_its_conversion_followed(desk: Page) -> None:
     expect(desk.locator("#content, main").first).to_contain_text("Queued")
 
 
-OWN_PAGE = "/password/change/"
-"""A page outside of the administration that an administrator without a tenant has."""
-
-
-def test_a_theme_that_is_chosen_in_the_administration_holds_on_the_tenants_pages(desk: Page) -> None:
+def test_theme_chosen_in_the_administration_applies_to_pages_of_tenants(desk: Page) -> None:
     desk.get_by_text("admin", exact=True).first.click()
     desk.get_by_text("Dark", exact=True).click()
-    desk.goto(OWN_PAGE)
+    desk.goto("/password/change/")  # administrators without a tenant have it, too
     expect(desk.locator("html")).to_have_attribute("data-theme", "dark")
-
-
-def test_older_versions_are_reached_by_keyboard(desk: Page, world: World) -> None:
-    like = Version.unscoped.get(pk=world.hplm.pk)
-    Version.unscoped.bulk_create(
-        Version(
-            kind="model",
-            tenant=like.tenant,
-            root=like.root,
-            hplm=like.hplm,
-            parent=like.parent,
-            number=number,
-            state="ready",
-            digest=like.digest,
-            ready_at=like.ready_at,
-        )
-        for number in range(2, 61)
-    )
-    desk.goto(f"/admin/tree/hplm/{like.hplm_id}/change/")
-    for number, there in (("2", 35), ("3", 10), ("1", 36)):
-        desk.locator("#versions-data").get_by_role("link", name=number, exact=True).press("Enter")
-        expect(desk.get_by_role("link", name=f"acme/triage:{there}", exact=True)).to_be_visible()

@@ -1,4 +1,4 @@
-"""Creating a model step by step, and a domain from a corpus."""
+"""Creating a model step by step."""
 
 from playwright.sync_api import Page, expect
 
@@ -7,8 +7,7 @@ from versiontree.tree.models import Version
 from workers.coverage import coverage_measure
 
 
-def test_an_hplm_is_made_step_by_step(signed_in: Page, world: World) -> None:
-    """Back, forward and mistakes lose nothing; with the keyboard where that is the question."""
+def test_model_wizard_keeps_input_through_back_forward_and_mistakes(signed_in: Page, world: World) -> None:
     page, now = signed_in, signed_in.locator("[aria-current=step]")
     page.goto("/t/acme/models/new/")
     page.get_by_role("button", name="Continue").click()
@@ -47,18 +46,3 @@ def test_an_hplm_is_made_step_by_step(signed_in: Page, world: World) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Fine-tune complaints v1")
     made = Version.unscoped.get(hplm__name="complaints")
     assert (made.parent_id, made.config["settings"]) == (world.root.pk, {"epochs": 3})
-
-
-def test_a_domain_is_created_from_a_corpus(signed_in: Page) -> None:
-    signed_in.goto("/t/acme/domains/new/")
-    signed_in.get_by_label("Name", exact=True).fill("pharmacy")
-    signed_in.get_by_label("Parent").select_option(label="minilm v1")
-    expect(signed_in.get_by_text("Choose a parent and a corpus")).to_be_visible()
-    signed_in.get_by_label("Corpus").select_option(index=1)
-    estimate = signed_in.get_by_label("Estimate")
-    expect(estimate).to_contain_text("Time until ready")
-    signed_in.get_by_label("Coverage α").fill("99")
-    expect(signed_in.get_by_label("Name", exact=True)).to_have_value("pharmacy")
-    signed_in.get_by_role("button", name="Create domain").click()
-    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Further pretrain pharmacy v1")
-    expect(signed_in.locator("#job")).to_contain_text("Build PLOT")

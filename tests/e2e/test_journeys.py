@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,6 @@ from playwright.sync_api import FilePayload, Locator, Page, expect
 
 from benchmarks.serving.over_http.crowd import crowd
 from tenants.datasets.models import Dataset
-from tenants.usage.models import LoggedRequest
-from tenants.usage.services.usage import usage_record
 from tests.e2e.conftest import sign_in
 from tests.e2e.gallery import furnish_kinds
 from tests.e2e.measures import evaluation, fine_tuning
@@ -144,25 +141,6 @@ def test_a_model_goes_back_to_the_version_before(page: Page, world: World, files
     assert Alias.unscoped.get(hplm=world.hplm.hplm, name="default").version_id == world.hplm.pk
 
 
-def test_the_home_page_leads_to_why_a_request_was_refused(page: Page, world: World) -> None:
-    usage_record(tenant=world.tenant, model_name="triage", requests=0, refused=1)
-    LoggedRequest.unscoped.create(
-        tenant=world.tenant,
-        request_id="02c6f2e0",
-        at=datetime.now(UTC),
-        api="infer",
-        status=429,
-        error_code="rate_limited",
-        latency_ms=0.8,
-    )
-    person = Traveller(sign_in(page, "olga"), "why a request failed")
-    person.click(page.get_by_role("link", name="1 refused"))
-    expect(page.get_by_role("row", name="rate_limited")).to_contain_text(
-        "too many requests or tokens in a minute"
-    )
-    assert took(person.arrived()) == (1, 0)
-
-
 def test_two_models_answer_the_same_text(
     page: Page, world: World, files: TinyFiles, inference_worker: InferenceWorker
 ) -> None:
@@ -189,3 +167,8 @@ def test_a_key_comes_with_a_call_that_works(page: Page, world: World) -> None:
     answer = subprocess.run(["sh", "-c", copied], capture_output=True, text=True, check=True)
     assert '"acme/triage"' in answer.stdout or '"results"' in answer.stdout, answer
     assert took(person.arrived()) == (3, 1)
+    plaintext = page.locator("#new-key").text_content()
+    page.reload()
+    expect(page.get_by_role("row", name="Help desk")).to_have_count(1)
+    assert plaintext
+    assert plaintext not in page.content()

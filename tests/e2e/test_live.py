@@ -60,15 +60,6 @@ def test_a_job_is_followed_live_through_a_reload_and_no_event_is_lost_or_repeate
     assert [url for url in asked if "progress" in url] != []
 
 
-def test_more_pages_follow_jobs_than_the_web_server_has_threads(at_web: BrowserContext, job: Job) -> None:
-    pages = [opened(at_web, job) for _ in range(4)]
-    for page in pages:
-        expect(page.locator(".live-mode")).to_contain_text(LIVE)
-    start(job, 0.5, "train")
-    for page in pages:
-        expect(page.locator("#job")).to_contain_text("50.0%")
-
-
 def test_the_web_server_stops_in_order_though_pages_follow_and_they_catch_up_when_it_is_back(
     at_web: BrowserContext, web: Web, job: Job
 ) -> None:

@@ -123,23 +123,6 @@ def changed(file: Path) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def test_a_file_that_is_renamed_or_changed_is_another_upload(tab: Page, tmp_path: Path) -> None:
-    file = corpus_of(MEBIBYTE, tmp_path)
-    choose(tab, file)
-    complete(tab, file)
-    choose(tab, file.rename(tmp_path / "leaflets.txt"))
-    expect(tab.get_by_text("Uploaded", exact=True)).to_be_visible()
-    digest = changed(tmp_path / "leaflets.txt")
-    choose(tab, tmp_path / "leaflets.txt")
-    expect(tab.get_by_text("Uploaded", exact=True)).to_be_visible()
-    assert list(Upload.unscoped.order_by("created_at").values_list("filename", flat=True)) == [
-        "leaflets-of-june.txt",
-        "leaflets.txt",
-        "leaflets.txt",
-    ]
-    assert Upload.unscoped.latest("created_at").sha256 == digest
-
-
 def test_a_file_that_changed_while_it_was_half_done_begins_anew(tab: Page, large_file: Path) -> None:
     tab.add_init_script(HOLD)
     choose(tab, large_file)

@@ -21,7 +21,7 @@ def drag(page: Page, start: tuple[float, float], across: float) -> None:
     page.mouse.up()
 
 
-def test_the_tree_is_drawn_smaller_and_larger_and_dragged_about(signed_in: Page) -> None:
+def test_tree_is_zoomed_and_dragged(signed_in: Page) -> None:
     page = signed_in
     page.set_viewport_size({"width": 900, "height": 700})
     page.goto("/t/acme/tree/")
@@ -51,7 +51,7 @@ def test_the_tree_is_drawn_smaller_and_larger_and_dragged_about(signed_in: Page)
     expect(page.get_by_label("Details")).to_be_hidden()
 
 
-def test_a_branch_of_the_tree_is_closed_and_opened_and_the_tree_is_searched(signed_in: Page) -> None:
+def test_tree_branch_closes_and_opens_and_the_tree_is_searched(signed_in: Page) -> None:
     signed_in.goto("/t/acme/tree/")
     limb = signed_in.get_by_role("button", name="medicine: 1 below")
     limb.click()
@@ -75,7 +75,7 @@ def test_a_branch_of_the_tree_is_closed_and_opened_and_the_tree_is_searched(sign
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Version tree")
 
 
-def test_node_of_the_tree_opens_its_card(signed_in: Page) -> None:
+def test_tree_node_opens_its_card(signed_in: Page) -> None:
     signed_in.goto("/t/acme/tree/")
     signed_in.wait_for_load_state()  # a card opens beside the tree once the scripts have run
     signed_in.get_by_role("link", name="triage", exact=True).click()

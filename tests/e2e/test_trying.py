@@ -5,28 +5,22 @@ from playwright.sync_api import Page, expect
 from tests.e2e.world import World
 from tests.processes import InferenceWorker
 
-TEXT = "a drug for the heart of the patient"
+TEXT = "a drug for the <b>heart</b> of the patient"
 SHADES = """shaded => [...shaded.querySelectorAll(".shade")].map((shade) =>
   [shade.textContent, shade.className.replace("shade ", "")])"""
 
 
-def ask(page: Page, text: str) -> None:
-    """Put a text to the model that the link names."""
-    page.goto("/t/acme/playground/?model=triage@default")
-    expect(page.get_by_label("Default: policy of the version")).to_be_checked()
-    page.get_by_label("Text", exact=True).fill(text)
-    page.get_by_role("button", name="Send", exact=True).click()
-
-
-def test_a_quality_is_chosen_and_the_answer_says_how_it_was_made(
+def test_chosen_quality_computes_the_answer_and_its_text_is_shown_with_its_markup(
     signed_in: Page, world: World, inference_worker: InferenceWorker
 ) -> None:
     page, answer = signed_in, signed_in.locator("#answer")
     page.goto("/t/acme/playground/?model=triage@default")
+    expect(page.get_by_label("Default: policy of the version")).to_be_checked()
     page.get_by_label("Text", exact=True).fill(TEXT)
     page.get_by_label("Fast").check()
     page.get_by_label("Text", exact=True).press("Control+Enter")
     expect(answer).to_contain_text("From the lookup tables")
+    expect(answer).to_contain_text("<b>heart</b>")
     expect(answer.get_by_role("term").filter(has_text="Confidence")).to_be_visible()
     shades = answer.locator(".shaded").evaluate(SHADES)
     assert {level for _, level in shades} <= {"trigram", "bigram", "unigram"}
@@ -39,11 +33,3 @@ def test_a_quality_is_chosen_and_the_answer_says_how_it_was_made(
         "button"
     ).first.click()
     expect(page.get_by_label("Exact")).to_be_checked()
-
-
-def test_markup_in_a_text_stays_text(
-    signed_in: Page, world: World, inference_worker: InferenceWorker
-) -> None:
-    ask(signed_in, "<script>document.title = 'broken'</script> <b>heart</b>")
-    expect(signed_in.locator("#answer")).to_contain_text("acme/triage v1")
-    expect(signed_in).to_have_title("Playground · HMI")

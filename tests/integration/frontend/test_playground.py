@@ -4,7 +4,6 @@ import io
 import re
 from typing import Any
 
-import pytest
 from django.test import Client
 
 from tenants.datasets.selectors.previews import dataset_sample
@@ -23,9 +22,23 @@ def tagged(number: int) -> dict[str, Any]:
     return {"tokens": ["take", f"drug{number}", "daily"], "tags": ["O", "B-DRUG", "O"]}
 
 
-@pytest.fixture
-def kinds(world: World) -> None:
-    """A model of each kind."""
+def fields(page: str) -> list[str]:
+    """What stands in the texts to be filled in."""
+    return [text.strip() for text in re.findall(r"<textarea[^>]*>([^<]*)</textarea>", page)]
+
+
+EXAMPLES = [
+    ("triage", [r"[a-z ]+, ticket \d+"], "delivery|refund|prescription|side effects"),
+    ("topics", [r"leaflet \d+ on \d"], "dosage"),
+    ("pain-score", [r"my head hurts a little, day \d+"], r"\d(\.\d)?"),
+    ("same-meaning", [r"take \d+ tablets a day", r"the daily dose is \d+ tablets"], "same|other"),
+    ("leaflet-questions", [r"How many tablets .*", r"Leaflet \d+: take .*"], r"\d+ tablets|no answer"),
+    ("drugs", [r"take drug\d+ daily"], "DRUG"),
+]
+"""Of each model: its texts, and the expected answer."""
+
+
+def test_example_row_fills_the_fields_of_each_kind_of_model(owner: Client, world: World) -> None:
     for task, name, row, _ in (*KINDS, ("tagging", "drugs", tagged, None)):
         train = {"train": (f"{name}.jsonl", io.BytesIO(jsonl(map(row, range(60))).encode()))}
         dataset = dataset_upload(tenant=world.tenant, name=name, task=task, files=train, actor=world.owner)
@@ -33,37 +46,15 @@ def kinds(world: World) -> None:
             tenant=world.tenant, name=name, parent=world.root, dataset=dataset, actor=world.owner
         )
         versions_finish(made, files=nothing_of_use)
-
-
-def fields(page: str) -> list[str]:
-    """What stands in the texts to be filled in."""
-    return [text.strip() for text in re.findall(r"<textarea[^>]*>([^<]*)</textarea>", page)]
-
-
-@pytest.mark.usefixtures("kinds")
-@pytest.mark.parametrize(
-    ("name", "filled", "expected"),
-    [
-        ("triage", [r"[a-z ]+, ticket \d+"], "delivery|refund|prescription|side effects"),
-        ("topics", [r"leaflet \d+ on \d"], "dosage"),
-        ("pain-score", [r"my head hurts a little, day \d+"], r"\d(\.\d)?"),
-        ("same-meaning", [r"take \d+ tablets a day", r"the daily dose is \d+ tablets"], "same|other"),
-        ("leaflet-questions", [r"How many tablets .*", r"Leaflet \d+: take .*"], r"\d+ tablets|no answer"),
-        ("drugs", [r"take drug\d+ daily"], "DRUG"),
-    ],
-)
-def test_a_row_of_the_dataset_fills_in_what_the_hplm_reads(
-    owner: Client, name: str, filled: list[str], expected: str
-) -> None:
-    offered = owner.get(f"/t/acme/playground/?model={name}@default").content.decode()
-    assert re.search(rf"<small dir=\"auto\">({expected})", offered)
-    asked = {"model": f"{name}@default", "text": "mine", "second": "too"}
-    page = owner.post(CHOOSE, {**asked, "example": "1"}).content.decode()
-    found = fields(page)
-    assert len(found) == len(filled)
-    for text, pattern in zip(found, filled, strict=True):
-        assert re.fullmatch(pattern, text), text
-    assert fields(owner.post(CHOOSE, {**asked, "example": "9"}).content.decode())[0] == "mine"
+    for name, filled, expected in EXAMPLES:
+        offered = owner.get(f"/t/acme/playground/?model={name}@default").content.decode()
+        assert re.search(rf"<small dir=\"auto\">({expected})", offered), name
+        asked = {"model": f"{name}@default", "text": "mine", "second": "too"}
+        found = fields(owner.post(CHOOSE, {**asked, "example": "1"}).content.decode())
+        assert len(found) == len(filled), name
+        for text, pattern in zip(found, filled, strict=True):
+            assert re.fullmatch(pattern, text), text
+        assert fields(owner.post(CHOOSE, {**asked, "example": "9"}).content.decode())[0] == "mine"
 
 
 def test_the_rows_are_those_that_nothing_was_learned_from(owner: Client, world: World) -> None:

@@ -41,7 +41,7 @@ def shown(client: Client, query: str = "") -> str:
 
 
 def ids(client: Client, query: str = "") -> list[str]:
-    return [row.request_id for row in client.get(f"/t/acme/requests/{query}").context["rows"]]
+    return [row.entry.request_id for row in client.get(f"/t/acme/requests/{query}").context["rows"]]
 
 
 @pytest.mark.usefixtures("logged")

@@ -24,9 +24,10 @@ from inference.queueing.connection import connect
 from inference.text.predictions import ClassPrediction
 from tenants.base.errors import HTTP_STATUS, ErrorCode
 from tests.integration.inference.queueing.requests import depth
-from tests.integration.serving_faults.servers import OwnPostgres, OwnValkey, Web
+from tests.integration.serving_faults.servers import OwnPostgres, Web
 from tests.processes import CHECKOUT, InferenceWorker, wait_until
 from tests.reference_hplm import predict_reference
+from tests.services import OwnValkey
 
 PASSWORD = "medlar and rowan"
 

@@ -10,11 +10,11 @@ from django.conf import settings as django_settings
 from hmi_site.launcher.web_server import choose_port
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.datasets.models import File
-from tests.integration.serving_faults.servers import Web, private_mounts
+from tests.integration.serving_faults.servers import Web
 from tests.integration.tenants.tus import PIECE
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
-from tests.services import start
+from tests.services import private_mounts, start
 from versiontree.tree.models import Version
 
 pytestmark = [

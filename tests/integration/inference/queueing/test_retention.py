@@ -22,8 +22,8 @@ from tests.integration.inference.queueing.requests import (
     sequence_of,
     tokens_from,
 )
-from tests.integration.serving_faults.servers import OwnValkey
 from tests.processes import wait_until
+from tests.services import OwnValkey
 from tests.settings import home_base
 
 SECRET = "mistletoe"
