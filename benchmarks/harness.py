@@ -108,9 +108,11 @@ def become_product(home: Path, *passed_on: str, **settings: str) -> None:
     os.environ |= {
         "DJANGO_SETTINGS_MODULE": "hmi_site.settings",
         "HMI_HOME": str(home / "home"),
-        "HMI_CORPUS_MIN_WORDS": "0",
         **settings,
     }
+    from django.conf import settings as product_settings  # the variables are set now
+
+    product_settings.HMI_CORPUS_MIN_WORDS = 0
 
 
 def machine() -> dict[str, str | int]:

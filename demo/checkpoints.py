@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from django.conf import settings
-
 from demo.job_progress import DemoError
 
 
@@ -54,16 +52,10 @@ DECODER: Final = PackagedWeights(
 
 
 def encoder_checkpoint() -> str:
-    """The checkpoint of the encoder root: ``HMI_DEMO_ROOT``, or the folder of the packaged weights.
-
-    Raises DemoError as `PackagedWeights.path`.
-    """
-    return str(settings.HMI_DEMO_ROOT or ENCODER.path().parent)
+    """The folder of the packaged weights of the encoder root. Raises DemoError as `PackagedWeights.path`."""
+    return str(ENCODER.path().parent)
 
 
 def decoder_checkpoint() -> str:
-    """The checkpoint of the decoder root: ``HMI_DEMO_DECODER``, or the packaged GGUF file.
-
-    Raises DemoError as `PackagedWeights.path`.
-    """
-    return str(settings.HMI_DEMO_DECODER or DECODER.path())
+    """The packaged GGUF file of the decoder root. Raises DemoError as `PackagedWeights.path`."""
+    return str(DECODER.path())

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from django.conf import settings
-
 from demo.datasets import TASKS, DemoTask, Example
 from demo.docstrings import Docstring
 
@@ -48,14 +46,9 @@ WRITING_TASKS: Final = (
 )
 
 
-def generative_tasks() -> tuple[DemoTask, ...]:
-    """What the generative models are taught; nothing where the demo is built without them."""
-    return WRITING_TASKS if settings.HMI_DEMO_GENERATIVE else ()
-
-
-def demo_tasks() -> tuple[DemoTask, ...]:
-    """What all models of the demo are taught."""
-    return (*TASKS, *generative_tasks())
+def demo_tasks(*, generative: bool) -> tuple[DemoTask, ...]:
+    """What the models of the demo are taught."""
+    return (*TASKS, *WRITING_TASKS) if generative else TASKS
 
 
 def _first_sentence(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.datasets import DemoTask
-from demo.generative import generative_tasks
+from demo.generative import WRITING_TASKS
 from demo.generative_traffic import GenerativeTraffic
 from demo.models import ready_version, split_of
 from demo.people import logins_read
@@ -23,9 +23,9 @@ class GenerativeModel:
 
 
 def generative_models() -> list[GenerativeModel]:
-    """The generative models of the demo, with their test prompts as traffic; none where they are off."""
+    """The generative models of the demo, with their test prompts as traffic."""
     logins = logins_read()
-    return [_model(task, logins[task.tenant].api_key) for task in generative_tasks()]
+    return [_model(task, logins[task.tenant].api_key) for task in WRITING_TASKS]
 
 
 def _model(task: DemoTask, api_key: str) -> GenerativeModel:

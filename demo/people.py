@@ -44,7 +44,7 @@ def logins_read() -> dict[str, Login]:
 
 
 @transaction.atomic
-def people_ensure() -> dict[str, Login]:
+def people_ensure(*, generative: bool = True) -> dict[str, Login]:
     """Create whatever is absent of the administrator and the demo tenants; return their logins.
 
     Passwords and keys are random, and kept in a file, because the database knows only their hashes. A
@@ -52,7 +52,7 @@ def people_ensure() -> dict[str, Login]:
     """
     known = logins_read()
     logins = known | {ADMIN: Login(ADMIN, _password(ADMIN, known, superuser=True))}
-    for slug in dict.fromkeys(task.tenant for task in demo_tasks()):
+    for slug in dict.fromkeys(task.tenant for task in demo_tasks(generative=generative)):
         password = _password(slug, known, superuser=False)
         owner = User.objects.get(username=slug)
         tenant = Tenant.objects.filter(slug=slug).first()

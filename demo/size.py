@@ -1,4 +1,4 @@
-"""The size of the demo: ``HMI_DEMO_SCALE`` scales it down."""
+"""The size of the demo: an option scales it down."""
 
 import math
 from dataclasses import dataclass

@@ -5,7 +5,7 @@ What is there already is left alone, so an interrupted build goes on where it st
 """
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from demo.checkpoints import decoder_checkpoint, encoder_checkpoint
 from demo.datasets import TASKS, DemoTask, write_examples
 from demo.generative import WRITING_TASKS
 from demo.job_progress import wait_until_ready
+from demo.options import DemoOptions
 from demo.people import ADMIN, Login, logins_read, people_ensure
 from demo.size import DemoSize
 from demo.texts import DemoTexts, collect_texts, prose_corpus
@@ -57,18 +58,16 @@ class DemoSummary:
     text: str
 
 
-def demo_is_built() -> bool:
+def demo_is_built(options: DemoOptions) -> bool:
     """Whether the demo was built to its end once; what people do with it afterwards is theirs."""
-    return all(mark.is_file() for mark in _parts())
+    return all(mark.is_file() for mark in _parts(options))
 
 
-def _parts() -> dict[Path, Callable[[DemoTexts, User, Console], None]]:
+def _parts(options: DemoOptions) -> Mapping[Path, Callable[[DemoTexts, User, Console, DemoOptions], None]]:
     """What builds each part of the demo, by the file that says that it was built to its end."""
     home = Path(settings.HMI_HOME)
-    parts: dict[Path, Callable[[DemoTexts, User, Console], None]] = {home / "demo.built": _encoders_build}
-    if settings.HMI_DEMO_GENERATIVE:
-        parts[home / "demo.generative.built"] = _generative_build
-    return parts
+    encoders, generative = home / "demo.built", home / "demo.generative.built"
+    return {encoders: _encoders_build} | ({generative: _generative_build} if options.generative else {})
 
 
 def demo_summary() -> DemoSummary:
@@ -79,25 +78,25 @@ def demo_summary() -> DemoSummary:
     return DemoSummary(list(logins.values()), f"{task.tenant}/{task.hplm}", logins[task.tenant].api_key, text)
 
 
-def demo_build(console: Console) -> None:
+def demo_build(console: Console, options: DemoOptions) -> None:
     """Build what is absent of the demo tree (10 to 25 minutes on two cores; nothing is downloaded).
 
     Raises:
         DemoError: a job failed; the message is the job's own.
     """
-    people_ensure()
-    if demo_is_built():
+    people_ensure(generative=options.generative)
+    if demo_is_built(options):
         return
     admin = User.objects.get(username=ADMIN)
-    texts = collect_texts(DemoSize(settings.HMI_DEMO_SCALE), console)
-    for mark, build in _parts().items():
+    texts = collect_texts(DemoSize(options.scale), console)
+    for mark, build in _parts(options).items():
         if not mark.is_file():
-            build(texts, admin, console)
+            build(texts, admin, console, options)
             mark.touch()
 
 
-def _encoders_build(texts: DemoTexts, admin: User, console: Console) -> None:
-    root = _root_ensure(texts.size, admin)
+def _encoders_build(texts: DemoTexts, admin: User, console: Console, options: DemoOptions) -> None:
+    root = _root_ensure(texts.size, admin, options.root)
     wait_until_ready([root], console)
     domain = _domain_ensure(root, texts, admin)
     wait_until_ready([domain], console)
@@ -105,31 +104,35 @@ def _encoders_build(texts: DemoTexts, admin: User, console: Console) -> None:
     wait_until_ready(hplms, console)
 
 
-def _generative_build(texts: DemoTexts, admin: User, console: Console) -> None:
-    decoder = _decoder_ensure(admin)
+def _generative_build(texts: DemoTexts, admin: User, console: Console, options: DemoOptions) -> None:
+    decoder = _decoder_ensure(admin, options.decoder)
     wait_until_ready([decoder], console)
     wait_until_ready([_hplm_ensure(task, decoder, texts) for task in WRITING_TASKS], console)
 
 
-def _root_ensure(size: DemoSize, admin: User) -> Version:
+def _root_ensure(size: DemoSize, admin: User, source: str) -> Version:
     known = Root.objects.filter(name=ROOT_NAME).first()
     if known is not None:
         return _going(known.versions.earliest("number"), admin)
     corpus = _corpus_ensure("general-prose", partial(prose_corpus, size), admin)
     return root_register(
-        name=ROOT_NAME, source=encoder_checkpoint(), corpus=corpus, actor=admin, settings=size.convert
+        name=ROOT_NAME,
+        source=source or encoder_checkpoint(),
+        corpus=corpus,
+        actor=admin,
+        settings=size.convert,
     )
 
 
-def _decoder_ensure(admin: User) -> Version:
+def _decoder_ensure(admin: User, source: str) -> Version:
     known = Root.objects.filter(name=DECODER_NAME).first()
     if known is not None:
         return _going(known.versions.earliest("number"), admin)
     return root_register(
         name=DECODER_NAME,
-        source=decoder_checkpoint(),
+        source=source or decoder_checkpoint(),
         kind=RootKind.DECODER,
-        lower_layers=None if settings.HMI_DEMO_DECODER else DECODER_LOWER_LAYERS,
+        lower_layers=None if source else DECODER_LOWER_LAYERS,
         actor=admin,
     )
 

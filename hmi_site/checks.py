@@ -27,9 +27,8 @@ PRIVILEGED_PORTS = 1024
 CONSOLE_BACKEND = ".console.EmailBackend"
 OTHER_VARIABLES = frozenset(
     [
-        *("HMI_BATCH_ROWS", "HMI_DEVICE_MB", "HMI_LOWER_CACHE_MB", "HMI_METRICS_HOST"),
-        *("HMI_METRICS_PORT", "HMI_ROOTS", "HMI_MODEL_CACHE_MB", "HMI_KV_CACHE_MB"),
-        *("HMI_WORKER_LIFE_S", "HMI_WORKER_NAME", "HMI_WORKER_STUCK_S"),  # up to here: the inference worker
+        *("HMI_BATCH_ROWS", "HMI_DEVICE_MB", "HMI_LOWER_CACHE_MB", "HMI_METRICS_ADDRESS"),
+        *("HMI_ROOTS", "HMI_MODEL_CACHE_MB", "HMI_KV_CACHE_MB"),  # up to here: the inference worker
         *("HMI_READY_FILE", "HMI_SUPERVISED", "HMI_WEB_LISTENER"),  # the launcher
         *("HMI_API_KEY", "HMI_PROFILE", "HMI_URL"),  # clients
         *("HMI_BENCH_DIR", "HMI_DATA_DIR"),  # benchmarks
@@ -142,7 +141,7 @@ def check_secret_key(**_: Any) -> list[CheckMessage]:
 
 @register(Tags.security)
 def check_exposure(**_: Any) -> list[CheckMessage]:
-    """A site that other machines can reach uses HTTPS, no debug pages and known host names."""
+    """A site that other machines can reach uses HTTPS and known host names."""
     messages: list[CheckMessage] = []
     local = settings.HMI_HOST in {"127.0.0.1", "localhost", "::1"}
     if not local and not settings.HMI_HTTPS:
@@ -151,10 +150,6 @@ def check_exposure(**_: Any) -> list[CheckMessage]:
             CheckWarning(
                 f"HMI_HOST is {settings.HMI_HOST}: connections are not encrypted.", hint=hint, id="hmi.W002"
             )
-        )
-    if not local and settings.DEBUG:
-        messages.append(
-            Error("HMI_DEBUG is on while other machines can reach the site.", hint="Unset it.", id="hmi.E008")
         )
     if not local and "*" in settings.ALLOWED_HOSTS:
         hint = "Set HMI_ALLOWED_HOSTS to the site's host names."

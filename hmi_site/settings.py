@@ -47,14 +47,16 @@ HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
 # Infer requests that may wait: each holds some memory, but no thread. They have at most 512 tokens for each.
 HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", 4096, minimum=1)
 HMI_INFER_DEADLINE_S = env.decimal("HMI_INFER_DEADLINE_S", 30.0, minimum=0.001)
-HMI_GENERATION_DEADLINE_S = env.decimal("HMI_GENERATION_DEADLINE_S", 300.0, minimum=0.001)
+# A chat or a completion has many steps.
+HMI_GENERATION_DEADLINE_S = 10 * HMI_INFER_DEADLINE_S
 # Seconds for which API keys and models are cached, and usage is buffered. Tests set 0.
 HMI_KEY_CACHE_S = 5.0
 HMI_MODEL_CACHE_S = 1.0
 HMI_USAGE_INTERVAL_S = 1.0
-# For how many days single infer requests are logged (0: not at all), and how many a second each process logs.
+# For how many days single infer requests are logged (0: not at all), and how many of a tenant a second each
+# process logs: at most 0.4 GB of the database a day.
 HMI_REQUEST_LOG_DAYS = env.integer("HMI_REQUEST_LOG_DAYS", 7, minimum=0, maximum=3650)
-HMI_REQUEST_LOG_RATE = env.integer("HMI_REQUEST_LOG_RATE", 10, minimum=1, maximum=10_000)
+HMI_REQUEST_LOG_RATE = 10
 MAX_RATE = 2_000_000_000  # what the database columns hold
 # Requests and tokens a minute for tenants whose quota sets no rate. 0: no limit.
 HMI_RATE_REQUESTS = env.integer("HMI_RATE_REQUESTS", 60_000, minimum=0, maximum=MAX_RATE)
@@ -62,7 +64,7 @@ HMI_RATE_TOKENS = env.integer("HMI_RATE_TOKENS", 60_000_000, minimum=0, maximum=
 HMI_RATE_MANAGE = 3_000
 HMI_MAX_INPUTS = 256
 HMI_MAX_INPUT_BYTES = 2 * 1024**2
-HMI_MAX_BODY_BYTES = env.integer("HMI_MAX_BODY_BYTES", 16 * 1024**2, minimum=1)
+HMI_MAX_BODY_BYTES = 16 * 1024**2
 HMI_UPLOAD_MAX_BYTES = env.integer("HMI_UPLOAD_MAX_BYTES", 4 * 1024**3, minimum=1)
 HMI_UPLOAD_EXPIRY_H = 48.0
 HMI_CHECK_INLINE_BYTES = 8 * 1024**2
@@ -71,22 +73,16 @@ HMI_IMPORT_MAX_BYTES = 16 * 1024**3
 # The commands that check imported artifacts, in a sandboxed process: web processes load no models.
 HMI_ARTIFACT_CHECK = (sys.executable, "-m", "inference.artifact_check")
 HMI_ARTIFACT_CHECK_NICENESS = 10
-HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
-# Webhooks: allowed private networks, plain http, and additional CA certificates.
+# Fewer words do not teach a domain anything.
+HMI_CORPUS_MIN_WORDS = 20_000
+# Private networks that webhooks may go to, by plain http as well.
 HMI_WEBHOOK_NETWORKS = env.networks("HMI_WEBHOOK_NETWORKS")
-HMI_WEBHOOK_HTTP = env.flag("HMI_WEBHOOK_HTTP", False)
-HMI_WEBHOOK_CA_FILE = env.text("HMI_WEBHOOK_CA_FILE") or None
 # The address of the site, for links in e-mails that no request caused.
 HMI_SITE_URL = env.text("HMI_SITE_URL", f"http://{HMI_HOST}:{HMI_PORT}").rstrip("/")
 # The contact that pages show to tenants who need more quota.
 HMI_CONTACT = env.text("HMI_CONTACT")
-HMI_DEMO_ROOT = env.text("HMI_DEMO_ROOT")
-HMI_DEMO_GENERATIVE = env.flag("HMI_DEMO_GENERATIVE", True)
-HMI_DEMO_DECODER = env.text("HMI_DEMO_DECODER")
-HMI_DEMO_SCALE = env.decimal("HMI_DEMO_SCALE", 1.0, minimum=0.02, maximum=1.0)
 
 # --- security ---------------------------------------------------------------------------------------------
-DEBUG = env.flag("HMI_DEBUG", False)
 SECRET_KEY = env.text("HMI_SECRET_KEY") or secret_key.read_or_create(HMI_HOME)
 # Earlier keys, which still verify signatures and decrypt secrets.
 SECRET_KEY_FALLBACKS = env.comma_separated("HMI_SECRET_KEY_FALLBACKS", [])
@@ -208,8 +204,6 @@ AUTH_USER_MODEL = "accounts.User"
 # --- PostgreSQL, Redis, Celery ----------------------------------------------------------------------------
 DATABASE_URL = env.text("DATABASE_URL")
 HMI_EMBEDDED_POSTGRES = not DATABASE_URL
-# Only the web server, with its many threads, has a pool. Other processes have one connection each.
-HMI_DB_POOL = env.integer("HMI_DB_POOL", 0, minimum=0)
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",
@@ -223,9 +217,13 @@ DATABASES: dict[str, dict[str, Any]] = {
 }
 # tenants/base/scope.py stores the tenant scope in it.
 DATABASES["default"]["OPTIONS"]["application_name"] = "hmi"
-if HMI_DB_POOL:
-    # The default timeout is 30 s, too long for a request while the database is down.
-    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": HMI_DB_POOL, "timeout": 3}
+# Only the web server, with its many threads, has a pool. Other processes have one connection each.
+if env.is_set("HMI_WEB_LISTENER"):
+    DATABASES["default"]["OPTIONS"]["pool"] = {
+        "min_size": 1,
+        "max_size": min(32, HMI_WEB_THREADS),
+        "timeout": 3,  # the default is 30 s, too long for a request while the database is down
+    }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 HMI_EMBEDDED_REDIS = not env.text("REDIS_URL")
@@ -303,7 +301,6 @@ FORMAT_MODULE_PATH = ["hmi_site.formats"]
 USE_TZ = True
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
-WHITENOISE_AUTOREFRESH = DEBUG
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},

@@ -4,6 +4,7 @@ It reads requests from the queue and the models to serve from the manifest. It u
 database. After SIGTERM or SIGINT it answers the requests that it has accepted, then it exits.
 """
 
+import argparse
 import faulthandler
 import json
 import logging
@@ -332,6 +333,15 @@ def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:
     return log_config(style, level)
 
 
+def _arguments() -> dict[str, Any]:
+    """The settings that differ between the processes of one installation."""
+    parser = argparse.ArgumentParser(description="Serve the models of an installation on one device.")
+    parser.add_argument("--name", help="unique among the workers; random by default")
+    parser.add_argument("--life-s", type=float, help="seconds without a heartbeat until it counts as dead")
+    parser.add_argument("--stuck-s", type=float, help="seconds without a batch until it ends itself")
+    return {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
+
+
 def _refuse_requests(settings: WorkerSettings) -> None:
     """Have requests for this worker's roots refused at once, unless other workers serve them."""
     manifest = ManifestWatcher(settings.artifact_root / FILE_NAME, roots=settings.roots).current()
@@ -349,7 +359,7 @@ def main() -> int:
     stop = threading.Event()
     try:
         dictConfig(log_config_from(os.environ))
-        settings = WorkerSettings.from_env()
+        settings = WorkerSettings.from_env(**_arguments())
         show_one_gpu(settings.device)
         worker = Worker(settings, ExporterSettings.from_env())
     except DeviceUnavailableError as error:

@@ -61,20 +61,29 @@ class Program:
 class InferenceWorker(Program):
     """`python -m inference.worker`, as the launcher starts it; or a program that does more."""
 
-    def __init__(self, redis_url: str, artifact_root: Path, *, program: str = "", **env: str) -> None:
+    def __init__(
+        self,
+        redis_url: str,
+        artifact_root: Path,
+        *,
+        program: str = "",
+        life_s: float = 5.0,
+        stuck_s: float = 120.0,
+        **env: str,
+    ) -> None:
         self.name = f"worker-{os.getpid()}-{next(_serial)}"
         self.redis = Redis.from_url(redis_url)
         own = {
             "REDIS_URL": redis_url,
             "HMI_ARTIFACT_ROOT": str(artifact_root),
-            "HMI_WORKER_NAME": self.name,
             "HMI_DEVICE": "cpu",
             "HMI_DTYPE": "float32",
             "HMI_WEIGHTS": "float",
             "OMP_NUM_THREADS": "2",  # two batches compute side by side, as on any machine with cores
         }
         arguments = ("-c", program) if program else ("-m", "inference.worker")
-        super().__init__(*arguments, env={**own, **env})
+        options = ("--name", self.name, "--life-s", str(life_s), "--stuck-s", str(stuck_s))
+        super().__init__(*arguments, *options, env={**own, **env})
 
     def status(self) -> WorkerStatus | None:
         """What it says about itself, None while it has no heartbeat."""
@@ -125,9 +134,9 @@ def starting_workers(
     block."""
     started: list[InferenceWorker] = []
 
-    def start(url: str = redis_url, **env: str) -> InferenceWorker:
-        settings = {"HMI_WORKER_LIFE_S": "0.6", **usual, **env}
-        started.append(InferenceWorker(url, artifact_root, **settings))
+    def start(url: str = redis_url, *, stuck_s: float = 120.0, **env: str) -> InferenceWorker:
+        settings = {**usual, **env}
+        started.append(InferenceWorker(url, artifact_root, life_s=0.6, stuck_s=stuck_s, **settings))
         return started[-1]
 
     try:

@@ -29,6 +29,7 @@ from demo.generative_models import GenerativeModel, generative_models  # noqa: E
 from demo.generative_traffic import WritingResult, send_prompts  # noqa: E402
 from demo.job_progress import DemoError  # noqa: E402
 from demo.models import demo_models  # noqa: E402
+from demo.options import DemoOptions, add_demo_arguments  # noqa: E402
 from demo.traffic import ModelTraffic, TrafficResult, send_traffic  # noqa: E402
 from demo.tree import demo_build, demo_is_built  # noqa: E402
 from hmi_site.embedded.process import ChildError  # noqa: E402
@@ -50,11 +51,14 @@ SHARE_OF_PROMPTS = 20
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo and print its report; 0 when every model is there and every request was answered."""
-    options = harness.arguments(__doc__ or "").parse_args(argv)
+    parser = harness.arguments(__doc__ or "")
+    add_demo_arguments(parser)
+    options = parser.parse_args(argv)
     use_platform_scope()
     console = Console()
     try:
-        report = measure(console, requests=QUICK_REQUESTS if options.quick else REQUESTS)
+        demo, requests = DemoOptions.of(vars(options)), QUICK_REQUESTS if options.quick else REQUESTS
+        report = measure(console, demo, requests=requests)
     except (ChildError, DemoError) as error:
         console.print(f"[red]The demo failed.[/red] {error}", highlight=False)
         return 1
@@ -64,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if report.failures else 0
 
 
-def measure(console: Console, *, requests: int) -> harness.Report:
+def measure(console: Console, demo: DemoOptions, *, requests: int) -> harness.Report:
     """Start the product, build what the demo tree lacks, send the traffic, put the report together.
 
     Raises:
@@ -72,8 +76,8 @@ def measure(console: Console, *, requests: int) -> harness.Report:
     """
     started = time.monotonic()
     with Stack(console) as stack:
-        was_built = demo_is_built()
-        demo_build(console)
+        was_built = demo_is_built(demo)
+        demo_build(console, demo)
         models = demo_models()
         result = send_traffic(stack.url, [model.traffic for model in models], requests, console)
         rates = [_rates(stack.url, model.traffic, requests // SHARE_OF_REQUESTS, console) for model in models]
@@ -84,8 +88,8 @@ def measure(console: Console, *, requests: int) -> harness.Report:
             settings={**_worker_settings(), "built_before": was_built},
             seconds=time.monotonic() - started,
         )
-        if writers := generative_models():
-            writing = _writing(stack.url, writers, requests // SHARE_OF_PROMPTS, console)
+        if demo.generative:
+            writing = _writing(stack.url, generative_models(), requests // SHARE_OF_PROMPTS, console)
             report = with_writing(report, *writing, seconds=time.monotonic() - started)
         return report
     # The stack leaves its block quietly when asked to stop; a demo that was stopped has no report.

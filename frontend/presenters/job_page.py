@@ -18,13 +18,13 @@ from frontend.presenters.promotions import (
     pending_promotions,
 )
 from frontend.presenters.versions import VersionRow, is_ready, version_row
+from versiontree.job_settings import SettingSpec
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import RootKind, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.past_jobs import EstimateRange
 from versiontree.tree.selectors.versions import as_mapping, default_of
-from versiontree.tree.training_fields import LABELS
-from versiontree.tree.training_settings import SettingSpec, setting_specs
+from versiontree.tree.training_settings import setting_specs
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,7 @@ def configuration_of(job: Job) -> list[tuple[str, str]]:
     rows = [(key_label(name), _parameter(value)) for name, value in params.items() if name != "settings"]
     settings = as_mapping(params.get("settings"))
     specs = setting_specs(JobKind(job.kind), RootKind(job.version.root.kind))
-    rows += [
-        (LABELS.get(name, key_label(name)), _setting(settings, name, spec)) for name, spec in specs.items()
-    ]
+    rows += [(spec.label, _setting(settings, name, spec)) for name, spec in specs.items()]
     return [(name[:1].upper() + name[1:], value) for name, value in rows if value]
 
 

@@ -16,19 +16,16 @@ from frontend.presenters.versions import source_name
 from inference.errors import HplmError
 from tenants.accounts.models import Tenant
 from tenants.base.plurals import counted
-from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Artifact, Hplm, Root, RootKind, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import LineageStep, compacted_versions, without_compacted
 from versiontree.tree.selectors.versions import as_mapping, version_warnings
-from versiontree.tree.training_fields import LABELS, setting_fields
-from versiontree.tree.training_settings import SETTING_SPECS
+from versiontree.tree.training_fields import setting_label
+from versiontree.tree.training_settings import SETTINGS_CLASSES, setting_specs
 
 HIDDEN_SETTINGS = {"device", "precision", "lower_mode"}
-_SETTINGS = (
-    name for kind in (JobKind.FINE_TUNE, *SETTING_SPECS) for name in setting_fields(kind) if name != "seed"
-)
+_SETTINGS = (name for kind, root in SETTINGS_CLASSES for name in setting_specs(kind, root) if name != "seed")
 _SETTING_ORDER = [*dict.fromkeys(_SETTINGS), "seed"]
 PARTS = {
     Role.ROOT: "Upper layers",
@@ -225,7 +222,7 @@ def settings_of(version: Version) -> list[tuple[str, str]]:
     reported = next((report["settings"] for report in reports if report.get("settings")), None)
     given: Mapping[str, Any] = reported or config.get("settings") or {}
     rows = [
-        (LABELS.get(name, key_label(name)), setting_value(value))
+        (setting_label(name), setting_value(value))
         for name, value in sorted(given.items(), key=lambda item: _setting_order(item[0]))
         if name not in HIDDEN_SETTINGS
     ]

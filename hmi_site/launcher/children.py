@@ -23,7 +23,6 @@ from hmi_site.ready_file import READY_FILE
 TRAINING_NICENESS = 10
 SHORT_CONCURRENCY = 10
 LONG_CONCURRENCY = 3
-WEB_DB_CONNECTIONS = 32
 WEB_STOP_S = 10
 MAX_CONNECTIONS = 4096
 MALLOC_ENV = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(1024**2)}
@@ -37,9 +36,8 @@ def inference_worker() -> tuple[Child, Ready]:
     name = f"worker-{secrets.token_hex(4)}"
     child = _python(
         "inference worker",
-        ["-m", "inference.worker"],
+        ["-m", "inference.worker", "--name", name],
         REDIS_URL=settings.REDIS_URL,
-        HMI_WORKER_NAME=name,
         HMI_DEVICE=settings.HMI_DEVICE,
         HMI_DTYPE=settings.HMI_DTYPE,
         HMI_WEIGHTS=settings.HMI_WEIGHTS,
@@ -103,7 +101,6 @@ def web(port: Port) -> tuple[Child, Ready]:
         ],
         HMI_PORT=str(port.number),
         HMI_WEB_THREADS=threads,
-        HMI_DB_POOL=str(settings.HMI_DB_POOL or WEB_DB_CONNECTIONS),
         **MALLOC_ENV,
         **{LISTENER_FD: str(port.listener.fileno()), READY_FILE: str(ready_file)},
     )

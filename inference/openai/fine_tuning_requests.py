@@ -15,7 +15,12 @@ from tenants.datasets.models import Task
 from versiontree.jobs.models import JobKind
 from versiontree.tree.api.job_settings import TRAINING_SETTINGS_UPDATE
 from versiontree.tree.models import RootKind
-from versiontree.tree.training_settings import SettingValue, setting_specs, settings_check
+from versiontree.tree.training_settings import (
+    SettingValue,
+    setting_specs,
+    setting_validate,
+    settings_check,
+)
 
 AUTO: Final = "auto"
 SUPERVISED: Final = "supervised"
@@ -122,9 +127,9 @@ def training_settings(data: Mapping[str, Any], root: RootKind) -> dict[str, Any]
     specs, chosen = setting_specs(JobKind.FINE_TUNE, root), hyperparameters_of(data)
     settings: dict[str, SettingValue] = {}
     if (epochs := chosen["n_epochs"]) != AUTO:
-        settings["epochs"] = specs["epochs"].validate(epochs, "hyperparameters.n_epochs")
+        settings["epochs"] = setting_validate(specs["epochs"], epochs, "hyperparameters.n_epochs")
     if (batch := chosen["batch_size"]) != AUTO:
-        settings["batch_size"] = specs["batch_size"].validate(batch, "hyperparameters.batch_size")
+        settings["batch_size"] = setting_validate(specs["batch_size"], batch, "hyperparameters.batch_size")
     if (factor := chosen["learning_rate_multiplier"]) != AUTO:
         rate, default = specs["learning_rate"], float(specs["learning_rate"].default or 0)
         _check_factor(factor, rate.min_value / default, rate.max_value / default)

@@ -15,6 +15,7 @@ from inference.serving.environment import SettingError
 
 log = logging.getLogger(__name__)
 
+ADDRESS = "HMI_METRICS_ADDRESS"
 LAST_PORT = 65535
 RETRY_S = 5.0
 
@@ -29,10 +30,11 @@ class ExporterSettings:
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "ExporterSettings":
         """Raises SettingError."""
-        return cls(
-            host=env.get("HMI_METRICS_HOST") or "127.0.0.1",
-            port=_whole(env, "HMI_METRICS_PORT", 0, most=LAST_PORT),
-        )
+        text = env.get(ADDRESS, "").strip()
+        host, _, port = text.rpartition(":")
+        if text and not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= LAST_PORT):
+            raise SettingError(f"{ADDRESS}={text!r} must be a port up to {LAST_PORT}, or host:port")
+        return cls(host=host.strip("[]") or "127.0.0.1", port=int(port or 0))
 
 
 class Exporter:
@@ -52,7 +54,7 @@ class Exporter:
 
     def __enter__(self) -> Self:
         if self._settings.port and (error := self._listen()):
-            where = f"{self._settings.host}:{self._settings.port} (HMI_METRICS_HOST, HMI_METRICS_PORT)"
+            where = f"{self._settings.host}:{self._settings.port} ({ADDRESS})"
             log.error("metrics cannot be read at %s: %s; requests are answered all the same", where, error)
             self._retries.start()
         return self
@@ -74,12 +76,3 @@ class Exporter:
             return error
         log.info("metrics can be read at http://%s:%d/metrics", host, port)
         return None
-
-
-def _whole(env: Mapping[str, str], name: str, default: int, *, most: int) -> int:
-    text = env.get(name)
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and int(text) <= most):
-        raise SettingError(f"{name}={text!r} must be a whole number from 0 to {most}")
-    return int(text)

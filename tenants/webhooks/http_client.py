@@ -11,12 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cache
 from socket import SOCK_STREAM, gaierror
 from typing import Final
 
 import httpx
-from django.conf import settings
 from standardwebhooks import Webhook
 
 from tenants.webhooks.target_urls import AddressNotAllowed, check_addresses
@@ -92,14 +91,13 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 
     def __init__(self, resolve: Resolve = resolve_host) -> None:
         self._resolve = resolve
-        self._inner = httpx.AsyncHTTPTransport(
-            verify=_ssl_context(settings.HMI_WEBHOOK_CA_FILE), trust_env=False, retries=0
-        )
+        self._inner = httpx.AsyncHTTPTransport(verify=_ssl_context(), trust_env=False, retries=0)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         host = request.url.raw_host.decode("ascii")
         port = request.url.port or {"https": 443, "http": 80}[request.url.scheme]
-        addresses = check_addresses(await self._resolve(host, port))[:MAX_ADDRESSES]
+        resolved = await self._resolve(host, port)
+        addresses = check_addresses(resolved, scheme=request.url.scheme)[:MAX_ADDRESSES]
         request.extensions = {**request.extensions, "sni_hostname": host}
         for address in addresses:
             request.url = request.url.copy_with(host=address)
@@ -180,13 +178,10 @@ def _ms_since(start: float) -> int:
     return round((time.monotonic() - start) * 1000)
 
 
-@lru_cache(maxsize=4)
-def _ssl_context(ca_file: str | None) -> ssl.SSLContext:
-    """A context that trusts the default certificates, and also those in ``ca_file``."""
-    context = httpx.create_ssl_context(trust_env=False)
-    if ca_file is not None:
-        context.load_verify_locations(cafile=ca_file)
-    return context
+@cache
+def _ssl_context() -> ssl.SSLContext:
+    """A context that trusts the usual certificates, or those of ``SSL_CERT_FILE``."""
+    return httpx.create_ssl_context()
 
 
 def new_secret() -> str:

@@ -26,7 +26,7 @@ def clean_url(url: str) -> str:
         host = parsed.raw_host.decode("ascii")
     except (httpx.InvalidURL, UnicodeError):
         raise _invalid("This is not a URL. Example: https://example.org/hooks.") from None
-    schemes = ("https", "http") if settings.HMI_WEBHOOK_HTTP else ("https",)
+    schemes = ("https", "http") if settings.HMI_WEBHOOK_NETWORKS else ("https",)
     if parsed.scheme not in schemes or not host:
         raise _invalid(f"The URL must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}.")
     if parsed.userinfo:
@@ -74,26 +74,28 @@ class AddressNotAllowed(Exception):
     """The host has no address, or one to which webhooks may not be sent."""
 
 
-def check_addresses(addresses: Iterable[str]) -> list[str]:
-    """The addresses of a host without duplicates. Raises ``AddressNotAllowed`` unless all are allowed."""
+def check_addresses(addresses: Iterable[str], *, scheme: str = "https") -> list[str]:
+    """The addresses of a host without duplicates. Raises ``AddressNotAllowed`` unless all are allowed:
+    by http only those in the operator's networks."""
     unique = list(dict.fromkeys(addresses))
     if not unique:
         raise AddressNotAllowed("The host name has no address.")
     if not all(map(is_allowed, unique)):
         raise AddressNotAllowed("The host name resolves to a private or reserved address.")
+    if scheme == "http" and not all(map(_is_in_networks, unique)):
+        raise AddressNotAllowed("The address is public: use https.")
     return unique
 
 
 def is_allowed(text: str) -> bool:
     """Whether an address, as text, is public or allowed by the operator."""
-    try:
-        address = unwrap_ipv4(ip_address(text))
-    except ValueError:
-        return False
-    allowed = settings.HMI_WEBHOOK_NETWORKS
-    return is_public(address) or any(
-        address in network for network in allowed if network.version == address.version
-    )
+    return _is_ip_address(text) and (is_public(unwrap_ipv4(ip_address(text))) or _is_in_networks(text))
+
+
+def _is_in_networks(text: str) -> bool:
+    """Whether an address is in one of the networks that the operator allows."""
+    address, networks = unwrap_ipv4(ip_address(text)), settings.HMI_WEBHOOK_NETWORKS
+    return any(address in network for network in networks if network.version == address.version)
 
 
 def unwrap_ipv4(address: Address) -> Address:

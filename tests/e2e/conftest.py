@@ -161,7 +161,7 @@ def world(
 def running_worker(redis_url: str, folders: Path) -> Iterator[InferenceWorker]:
     """An inference worker in a process of its own, from the first test of a file that wants it."""
     # Long enough that a machine may stall without taking it for dead.
-    worker = InferenceWorker(redis_url, folders / "artifacts", HMI_WORKER_LIFE_S="15")
+    worker = InferenceWorker(redis_url, folders / "artifacts", life_s=15)
     yield worker
     worker.kill()
 
@@ -186,7 +186,7 @@ def running_web(django_db_setup: None, redis_url: str, folders: Path) -> Iterato
     port = choose_port("127.0.0.1", 18_700)
     roots = {"HMI_ARTIFACT_ROOT": folders / "artifacts", "HMI_UPLOAD_ROOT": folders / "uploads"}
     with port.listener, override_settings(HMI_WEB_THREADS=2, **roots):
-        env = {**environment_of_services(redis_url), "HMI_DB_POOL": "2", "HMI_INFER_CAPACITY": "1"}
+        env = {**environment_of_services(redis_url), "HMI_INFER_CAPACITY": "1"}
         web = Web(port, env, folders / "web.log")
         web.start()
         yield web

@@ -378,7 +378,7 @@ def test_a_wrong_variable_stops_the_start_without_its_secret(
     assert CANARY not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.parametrize("name", ["HMI_WEIGHTS", "HMI_BATCH_ROWS", "HMI_WORKER_LIFE_S"])
+@pytest.mark.parametrize("name", ["HMI_WEIGHTS", "HMI_BATCH_ROWS", "HMI_DEVICE_MB"])
 def test_an_inference_worker_names_a_wrong_variable_without_its_secret(name: str) -> None:
     given = {"REDIS_URL": f" redis://:{CANARY}@127.0.0.1\n", "HMI_ARTIFACT_ROOT": "/tmp"}
     settings = WorkerSettings.from_env(given)

@@ -6,41 +6,11 @@ from typing import Any, ClassVar, Final
 
 from django import forms
 
+from versiontree.job_settings import SettingSpec
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import RootKind
-from versiontree.tree.training_settings import SettingSpec, setting_specs
+from versiontree.tree.training_settings import SETTINGS_CLASSES, setting_specs
 
-LABELS: Final = {
-    "alpha": "LoRA alpha",
-    "batch_tokens": "Tokens in a batch",
-    "adapter": "Adapter width after attention",
-    "balance_classes": "Balance the classes",
-    "batch_size": "Batch size",
-    "biases": "Train biases",
-    "distil_minutes": "Distillation minutes",
-    "distil_tokens": "Distillation tokens",
-    "head_tokens": "Tokens for the LM head",
-    "distillation_weight": "Weight of similarity to the root",
-    "lora": "LoRA rank",
-    "lower_layers": "Layers below the cut",
-    "max_tokens": "Maximum tokens of a text",
-    "min_steps": "Minimum steps",
-    "minutes": "Minutes",
-    "full_context_share": "Share with full context",
-    "max_epochs": "Maximum epochs",
-    "n": "Fragment length",
-    "norms": "Train layer norms",
-    "output_adapter": "Adapter width after feed-forward",
-    "patience": "Patience",
-    "new_tokens": "Tokens of an answer",
-    "test_prompts": "Prompts to answer",
-    "ridge_tokens": "Tokens for the closed form",
-    "vectors": "Number format of the table",
-}
-PET_SETTINGS: Final = (
-    *("adapter", "output_adapter", "lora", "alpha", "projections"),
-    *("biases", "norms", "pooling"),
-)
 DEFAULT_LABEL: Final = "Default"
 INHERITED_LABEL: Final = "As in the previous version"
 
@@ -60,14 +30,13 @@ def setting_fields(
     empty_label: str = "",
     root: RootKind = RootKind.ENCODER,
 ) -> dict[str, forms.Field]:
-    """An optional form field for each setting of this kind of job: the PET's first, the seed last.
+    """An optional form field for each setting of this kind of job.
 
     ``empty_label`` is the label of an empty field, by default the default value. ``root`` is the kind of root
     that the job is below.
     """
     specs = setting_specs(kind, root)
-    order = sorted(specs, key=lambda name: (name not in PET_SETTINGS, name == "seed"))
-    return {name: _field(name, specs[name], widgets, empty_label) for name in order}
+    return {name: _field(spec, widgets, empty_label) for name, spec in specs.items()}
 
 
 def setting_fields_of_both(kind: JobKind, widgets: FieldWidgets = FieldWidgets()) -> dict[str, forms.Field]:
@@ -77,7 +46,7 @@ def setting_fields_of_both(kind: JobKind, widgets: FieldWidgets = FieldWidgets()
     that the chosen root does not have.
     """
     encoder, decoder = (setting_fields(kind, widgets, root=root) for root in RootKind)
-    merged = {**decoder, **encoder}
+    merged = {**encoder, **{name: field for name, field in decoder.items() if name not in encoder}}
     for name, field in merged.items():
         if name not in decoder or name not in encoder:
             only = RootKind.DECODER if name in decoder else RootKind.ENCODER
@@ -88,8 +57,7 @@ def setting_fields_of_both(kind: JobKind, widgets: FieldWidgets = FieldWidgets()
         default, others = (one.widget.attrs.get("placeholder", "") for one in (field, other))
         if others != default:
             field.widget.attrs["placeholder"] = f"{default} (decoder: {others or 'none'})".strip()
-    order = sorted(merged, key=lambda name: (name not in PET_SETTINGS, name == "seed"))
-    return {name: merged[name] for name in order}
+    return merged
 
 
 def settings_filled(
@@ -149,13 +117,15 @@ class TrainingSettingsForm(forms.BaseForm):
 
 
 def setting_label(name: str) -> str:
-    """The label of a setting."""
-    return LABELS.get(name, name.replace("_", " ").capitalize())
+    """The label of a setting. A name that is no setting becomes words."""
+    specs = (setting_specs(kind, root) for kind, root in SETTINGS_CLASSES)
+    found = next((known[name].label for known in specs if name in known), None)
+    return found or name.replace("_", " ").capitalize()
 
 
-def _field(name: str, spec: SettingSpec, widgets: FieldWidgets, empty_label: str) -> forms.Field:
+def _field(spec: SettingSpec, widgets: FieldWidgets, empty_label: str) -> forms.Field:
     """A form field of the spec's type, with its bounds or choices."""
-    common: dict[str, Any] = {"label": setting_label(name), "required": False, "help_text": spec.help}
+    common: dict[str, Any] = {"label": spec.label, "required": False, "help_text": spec.help}
     if spec.type is bool:
         return _choice_field({"true": "Yes", "false": "No"}, spec, common, widgets, empty_label)
     if spec.choices:

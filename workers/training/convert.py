@@ -9,10 +9,10 @@ from torch import Tensor
 
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.encoder import FullLower
-from inference.hplm.fragments import DEFAULT_N
 from inference.hplm.int8_scales import Int8Scales
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
+from versiontree.job_settings import EncoderConversionSettings
 from workers.training.checkpoints import CheckpointStore
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.disk import atomic_folders
@@ -45,38 +45,25 @@ INT8_TOKENS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvertSettings:
-    """Budgets are in tokens, so that a seed gives the same root whatever the machine's load; with
-    `distil_minutes` distillation repeats its tokens for that long instead.
-
-    name: of the root (None: the checkpoint's). lower: layers below the cut (None: half). n: tokens of a
-    fragment. max_tokens: longest input (None: the checkpoint's maximum). counted_tokens: of the corpus, to
-    find its frequent fragments. context_rank: rank of the term for context outside the fragment.
-    general_tokens: of the held-out text kept with the root, to evaluate domains on. complete_share,
-    table_share: of the distilled sequences, those looked up with complete fragments and as in a table; the
-    rest by uni-grams.
+class ConvertSettings(EncoderConversionSettings):
+    """name: of the root (None: the checkpoint's). counted_tokens: of the corpus, to find its frequent
+    fragments. context_rank: rank of the term for context outside the fragment. general_tokens: of the
+    held-out text kept with the root, to evaluate domains on. complete_share, table_share: of the distilled
+    sequences, those looked up with complete fragments and as in a table; the rest by uni-grams.
     """
 
     name: str | None = None
-    lower_layers: int | None = None
-    n: int = DEFAULT_N
-    max_tokens: int | None = None
-    seed: int = 0
     device: str = "auto"
     precision: str = "auto"
     counted_tokens: int = 2_000_000
-    ridge_tokens: int = 60_000
     ridge_penalty: float = 10.0
     context_rank: int = 64
     context_tokens: int = 30_000
-    distil_tokens: int = 1_100_000
-    distil_minutes: float | None = None
     held_out_tokens: int = 6_000
     evaluation_tokens: int = 1_000
     general_tokens: int = 6_000
     held_out_share: float = 0.02
     batch_tokens: int = 900
-    learning_rate: float = 6e-4
     position_learning_rate: float = 1e-3
     complete_share: float = 0.45
     table_share: float = 0.4

@@ -12,10 +12,10 @@ import tokenizers
 
 from inference.errors import HplmError
 from inference.hplm.root_config import RootConfig
+from versiontree.job_settings import MIN_CORPUS_TEXTS
 
 Ids = npt.NDArray[np.int64]
 
-MINIMUM_TEXTS = 8
 # Longer texts are truncated before they are tokenised: one line must not fill memory.
 MAX_TEXT_LENGTH = 1_000_000
 _MAX_LINE_LENGTH = 4 * MAX_TEXT_LENGTH
@@ -70,7 +70,7 @@ def require_texts(path: Path) -> None:
     with path.open("rb") as file:
         for _, line in _lines(file, path.stat().st_size):
             count += bool(line.strip())
-            if count >= MINIMUM_TEXTS:
+            if count >= MIN_CORPUS_TEXTS:
                 return
     _require_texts(count)
 
@@ -121,9 +121,9 @@ def _decoded(line: bytes, offset: int) -> str:
 
 
 def _require_texts(found: int) -> None:
-    if found < MINIMUM_TEXTS:
+    if found < MIN_CORPUS_TEXTS:
         raise HplmError(
-            "corpus_too_small", f"The corpus has {found} texts; at least {MINIMUM_TEXTS} are needed."
+            "corpus_too_small", f"The corpus has {found} texts; at least {MIN_CORPUS_TEXTS} are needed."
         )
 
 

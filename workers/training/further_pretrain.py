@@ -14,6 +14,7 @@ from inference.hplm.encoder import FullLower
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import FULL_LOWER_FILE, LM_HEAD_FILE, LmHead, Root
 from inference.text.tokenization import TOKENIZER_FILE
+from versiontree.job_settings import PretrainingSettings
 from workers.training.checkpoints import CheckpointStore, seeded_rng
 from workers.training.convert import ALPHA
 from workers.training.corpus import CorpusReader, read_corpus
@@ -41,33 +42,23 @@ MAX_UNKNOWN_SHARE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class FurtherPretrainSettings:
-    """Budgets are in tokens; with `minutes` training repeats the tokens for that long instead. The local
-    lower layers and those with full context each train on all tokens, and share the minutes.
-
-    head_tokens: to fit a language model head with, where there is none yet. distillation_weight: of the
-    normalised squared error at the cut against the original lower layers, beside the language model loss; it
+class FurtherPretrainSettings(PretrainingSettings):
+    """distillation_weight: of the normalised squared error at the cut against the original lower layers; it
     keeps the states as the shared upper layers and the root's table expect them. full_learning_rate: of the
     layers with full context, which start at the checkpoint's optimum. complete_share, table_share: as in the
     root's conversion.
     """
 
-    seed: int = 0
     device: str = "auto"
     precision: str = "auto"
-    head_tokens: int = 150_000
     head_epochs: int = 5
-    tokens: int = 300_000
-    minutes: float | None = None
     counted_tokens: int = 2_000_000
     held_out_tokens: int = 6_000
     evaluation_tokens: int = 1_000
     held_out_share: float = 0.03
     batch_tokens: int = 900
     head_learning_rate: float = 2e-3
-    learning_rate: float = 3e-4
     full_learning_rate: float = 1e-4
-    distillation_weight: float = 20.0
     complete_share: float = 0.5
     table_share: float = 0.3
 

@@ -22,6 +22,7 @@ from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root_config import RootConfig
 from inference.text.tokenization import ROOT_FILE, TOKENIZER_FILE
+from versiontree.job_settings import TableSettings
 from workers.training.corpus import CorpusReader, byte_ranges, texts_between
 from workers.training.disk import Report, atomic_folders, build_once
 from workers.training.fragment_counts import CHOSEN_FILE, FragmentTables, choose_fragments
@@ -39,9 +40,9 @@ ProgressCallback = Callable[[int], None]
 """Receives how much of a part is done; raises to cancel."""
 
 
-@dataclass(frozen=True)
-class PlotSettings:
-    """fragments_per_batch: computed together. vectors: "float16" or "int8". memory_mb: DuckDB's memory limit,
+@dataclass(frozen=True, kw_only=True)
+class PlotSettings(TableSettings):
+    """fragments_per_batch: computed together. memory_mb: DuckDB's memory limit,
     beyond which it spills to disk. piece_bytes: of the corpus, counted as one part.
     """
 
@@ -49,7 +50,6 @@ class PlotSettings:
     device: str = "auto"
     precision: str = "auto"
     fragments_per_batch: int = 2048
-    vectors: str = "float16"
     memory_mb: int = 768
     piece_bytes: int = 32 * 2**20
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from inference.hplm.pets import PetSpec
+from versiontree.job_settings import DEFAULT_EPOCHS, EncoderTrainingSettings
 from workers.training.checkpoints import Checkpoint, CheckpointStore, seeded_generator, seeded_rng
 from workers.training.lower_states import LowerMode
 from workers.training.optimizer import Optimizer, with_prefix
@@ -20,40 +21,16 @@ from workers.training.task_model import TaskModel
 from workers.training.tasks.base import IGNORE_INDEX, TaskKind
 
 LEARNING_RATE_FACTORS = (1.0, 0.5, 2.0)
-DEFAULT_EPOCHS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class FineTuneSettings:
-    """adapter, output_adapter, lora, biases, norms: the parts of the PET (see `PetSpec`). pooling: what the
-    head of a text reads. trials: learning rates to try: `learning_rate`, half of it, twice of it.
-
-    epochs: passes over the training split. None: `DEFAULT_EPOCHS`, or more to make `min_steps` steps of a
-    small split, but at most `max_epochs`. patience: epochs without a better dev metric after which training
-    stops. full_context_share: of the training texts, those that are read with full context instead of
-    through the tables, so that one PET serves both. balance_classes: weight rare classes more in the loss.
-    lower_mode: see `lower_states.LOWER_MODES`.
+class FineTuneSettings(EncoderTrainingSettings):
+    """epochs: None: `DEFAULT_EPOCHS`, or more to make `min_steps` steps of a small split, but at most
+    `max_epochs`. lower_mode: see `lower_states.LOWER_MODES`.
     """
 
-    seed: int = 0
     device: str = "auto"
     precision: str = "auto"
-    adapter: int = 0
-    output_adapter: int = 0
-    lora: int = 16
-    biases: bool = True
-    norms: bool = True
-    pooling: str = "cls_mean"
-    learning_rate: float = 2e-3
-    trials: int = 1
-    batch_size: int = 16
-    epochs: int | None = None
-    min_steps: int = 200
-    max_epochs: int = 30
-    patience: int = 8
-    dropout: float = 0.1
-    full_context_share: float = 0.5
-    balance_classes: bool = False
     lower_mode: LowerMode = "table"
 
     @property

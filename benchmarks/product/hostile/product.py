@@ -54,7 +54,7 @@ class Product:
         self.starts += 1
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), "up"],
+                [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), "up", "--demo-scale", DEMO_SCALE],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -143,9 +143,7 @@ class Product:
         return harness.environment() | {
             "HMI_HOME": str(self.home),
             "HMI_PORT": str(self.port),
-            "HMI_DEMO_SCALE": DEMO_SCALE,
             "HMI_WEBHOOK_NETWORKS": "127.0.0.0/8",
-            "HMI_WEBHOOK_HTTP": "true",
             "TMPDIR": str(self.temporary),
         }
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from demo.job_progress import DemoError
+from demo.options import DemoOptions, add_demo_arguments
 from demo.tree import DemoSummary, demo_build, demo_summary
 from hmi_site.embedded.process import ChildError
 from hmi_site.launcher.stack import Stack
@@ -25,13 +26,14 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The options of the command."""
         parser.add_argument("--no-demo", action="store_true", help="do not build the demo")
+        add_demo_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Exit status: 0 after Ctrl-C or SIGTERM, 1 after an error."""
         console = Console(soft_wrap=True)
         try:
             with Stack(console) as stack:
-                demo = None if options["no_demo"] else _demo(console)
+                demo = None if options["no_demo"] else _demo(console, DemoOptions.of(options))
                 show_welcome(console, url=stack.url, demo=demo)
                 stack.wait()
             console.print("Stopped.")
@@ -39,10 +41,10 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
 
 
-def _demo(console: Console) -> DemoSummary | None:
+def _demo(console: Console, options: DemoOptions) -> DemoSummary | None:
     """Build the demo if it is missing. The site keeps running if that fails."""
     try:
-        demo_build(console)
+        demo_build(console, options)
     except (DemoError, DatabaseError, InterfaceError, RedisError) as error:
         console.print(f"[red]The demo is not complete.[/red] {error}", highlight=False)
         connections.close_all()

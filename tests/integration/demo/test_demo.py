@@ -18,25 +18,29 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """A home of its own, and a demo of a fiftieth of the real one."""
-    folder = tmp_path_factory.mktemp("demo")
-    return {
-        **clean_environment(),
-        "HMI_HOME": str(folder / "home"),
-        "HMI_PORT": str(free_port()),
-        "HMI_DEMO_ROOT": str(tiny_checkpoint(folder / "checkpoint")),
-        # Of bytes, so it needs a context as long as the facts of the longest signature.
-        "HMI_DEMO_DECODER": str(tiny_decoder_folder(folder / "decoder", max_position_embeddings=1024)),
-        "HMI_DEMO_SCALE": "0.02",
-    }
+    """A home of its own."""
+    home = tmp_path_factory.mktemp("demo") / "home"
+    return {**clean_environment(), "HMI_HOME": str(home), "HMI_PORT": str(free_port())}
 
 
 @pytest.fixture(scope="module")
-def document(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def options(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A demo of a fiftieth of the real one, on tiny checkpoints."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    # Of bytes, so it needs a context as long as the facts of the longest signature.
+    decoder = tiny_decoder_folder(folder / "decoder", max_position_embeddings=1024)
+    roots = ["--demo-root", str(tiny_checkpoint(folder / "encoder")), "--demo-decoder", str(decoder)]
+    return [*roots, "--demo-scale", "0.02"]
+
+
+@pytest.fixture(scope="module")
+def document(
+    environment: dict[str, str], options: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, object]:
     """What the demo wrote, after it ended well."""
     file = tmp_path_factory.mktemp("report") / "report.json"
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.product.demo_report", "--quick", "--json", str(file)],
+        [sys.executable, "-m", "benchmarks.product.demo_report", "--quick", "--json", str(file), *options],
         cwd=CHECKOUT,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -37,15 +37,10 @@ def test_a_second_start_changes_nothing() -> None:
     assert ApiKey.unscoped.count() == 6
 
 
-def test_the_tenants_of_generative_models_can_be_left_out_and_are_kept_once_they_are_there(
-    settings: Settings,
-) -> None:
-    settings.HMI_DEMO_GENERATIVE = False
-    assert "hooli" not in people_ensure()
-    settings.HMI_DEMO_GENERATIVE = True
+def test_the_tenants_of_generative_models_can_be_left_out_and_are_kept_once_they_are_there() -> None:
+    assert "hooli" not in people_ensure(generative=False)
     login = people_ensure()["hooli"]
-    settings.HMI_DEMO_GENERATIVE = False
-    assert people_ensure()["hooli"] == login
+    assert people_ensure(generative=False)["hooli"] == login
 
 
 def test_a_changed_password_stays_and_the_stale_one_is_no_longer_shown() -> None:

@@ -19,7 +19,7 @@ from versiontree.jobs.models import JobKind
 from versiontree.tree.models import RootKind, Version
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.services.roots import root_register
-from versiontree.tree.training_settings import DECODER_SETTING_SPECS
+from versiontree.tree.training_settings import setting_specs
 from workers.training.tasks.base import EvaluatedRow
 
 NEW = "/t/acme/models/new/"
@@ -196,7 +196,7 @@ def test_the_wizard_offers_the_decoders_and_their_settings(
     settings = text_of(owner, NEW, step="settings", dataset=data.pk, parent=decoder.pk)
     fields = Page(settings).tags
     shown = {one.get("name") for tag in ("input", "select") for one in fields[tag]}
-    assert shown >= set(DECODER_SETTING_SPECS[JobKind.FINE_TUNE])
+    assert shown >= set(setting_specs(JobKind.FINE_TUNE, RootKind.DECODER))
     assert "full_context_share" not in shown
     filled = {"dataset": data.pk, "parent": decoder.pk, "name": "writer", "lora": "8", "projections": "all"}
     assert owner.post(NEW, filled).status_code == 302

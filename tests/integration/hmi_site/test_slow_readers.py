@@ -19,10 +19,10 @@ pytestmark = pytest.mark.slow
 LARGE = b'{"text": "a"}\n' * (24 * 1024**2 // 14)
 """More than what is between a program and another one on this machine."""
 BUNDLE = "/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js.map"
-THREADS, CONNECTIONS = 3, 2
+THREADS = 3
 LITTLE = 4096
 HURRIED = {"application": "tests.integration.hmi_site.hurried:application"}
-FEW = {"HMI_WEB_THREADS": str(THREADS), "HMI_DB_POOL": str(CONNECTIONS)}
+FEW = {"HMI_WEB_THREADS": str(THREADS)}
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def web_server(redis_url: str, logs: Path, **env: str) -> Iterator[WebServer]:
     with override_settings(HMI_WEB_THREADS=6, HMI_LOG_ROOT=logs):
         port = choose_port("127.0.0.1", FIRST_PORT)
         child, ready = children.web(port)
-        child.env = {**child.env, **environment_of_services(redis_url), "HMI_DB_POOL": "4", **env}
+        child.env = {**child.env, **environment_of_services(redis_url), **env}
         with port.listener, running(child, ready):
             yield WebServer(f"http://{port.address}:{port.number}", child.log)
 

@@ -49,7 +49,6 @@ class Installation:
             "HMI_ARTIFACT_ROOT": str(self._artifacts),
             "HMI_UPLOAD_ROOT": str(home / "uploads"),
             "HMI_SECRET_KEY": settings.SECRET_KEY,
-            "HMI_DB_POOL": "4",
             "HMI_POLICY": "table",  # what `alone` says
             **more,
         }

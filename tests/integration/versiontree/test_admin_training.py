@@ -17,8 +17,8 @@ from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import NO_INLINES
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import JobKind
-from versiontree.tree.models import Version
-from versiontree.tree.training_settings import DECODER_SETTING_SPECS, SETTING_SPECS
+from versiontree.tree.models import RootKind, Version
+from versiontree.tree.training_settings import setting_specs
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
@@ -84,7 +84,7 @@ def test_a_root_of_the_hub_is_not_held_against_anything(staff: Client) -> None:
 def test_the_settings_of_a_domain_are_folded_away_and_sent(staff: Client, root: Version) -> None:
     text = tree_factory.corpus(None, "medicine")
     add = reverse("admin:tree_domain_add")
-    assert set(settings_shown(staff, add)) == {*SETTING_SPECS[JobKind.FURTHER_PRETRAIN], "vectors"}
+    assert set(settings_shown(staff, add)) == {*setting_specs(JobKind.FURTHER_PRETRAIN), "vectors"}
     form = {"name": "biomedicine", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
     assert staff.post(add, form | {"distillation_weight": "2", "vectors": "int8"}).status_code == 302
     first = tree_factory.do_jobs(Version.unscoped.get(domain__name="biomedicine"))
@@ -115,7 +115,7 @@ def test_a_model_below_a_decoder_has_the_settings_of_decoders(
     chosen = {"projections": "attention", "new_tokens": 9, "epochs": 4}
     assert first.config["settings"] == chosen
     change = reverse("admin:tree_hplm_change", args=[first.hplm_id])
-    assert set(settings_shown(staff, change)) == set(DECODER_SETTING_SPECS[JobKind.FINE_TUNE])
+    assert set(settings_shown(staff, change)) == set(setting_specs(JobKind.FINE_TUNE, RootKind.DECODER))
     again = {"chosen_dataset": texts.pk, "projections": "all", **NO_INLINES}
     assert staff.post(change, again).status_code == 302
     second = Version.unscoped.get(hplm=first.hplm_id, number=2)

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from django.test import override_settings
 
 from demo.checkpoints import DECODER, ENCODER, decoder_checkpoint, encoder_checkpoint
 from demo.job_progress import DemoError
@@ -28,8 +27,3 @@ def test_a_package_without_the_weights_is_refused() -> None:
 def test_a_package_that_is_not_there_is_named() -> None:
     with pytest.raises(DemoError, match="no_such_weights is not installed"):
         replace(DECODER, package="no_such_weights").path()
-
-
-def test_roots_of_one_s_own_may_be_named() -> None:
-    with override_settings(HMI_DEMO_ROOT="someone/encoder", HMI_DEMO_DECODER="someone/decoder"):
-        assert (encoder_checkpoint(), decoder_checkpoint()) == ("someone/encoder", "someone/decoder")

@@ -68,11 +68,6 @@ def test_a_gpu_without_a_compiler_for_triton_is_a_warning(
     assert checks.check_compiler() == []
 
 
-def test_debug_pages_are_refused_where_others_can_see_them(settings: Settings) -> None:
-    settings.HMI_HOST, settings.DEBUG = "0.0.0.0", True
-    assert "hmi.E008" in {message.id for message in checks.check_exposure()}
-
-
 def test_root_may_use_any_port(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 0)
     settings.HMI_PORT = 443
@@ -84,8 +79,7 @@ def test_root_may_use_any_port(settings: Settings, monkeypatch: pytest.MonkeyPat
     [
         ("HMI_BATCH_ROWS", "0"),
         ("HMI_DEVICE_MB", "many"),
-        ("HMI_WORKER_LIFE_S", "0"),
-        ("HMI_METRICS_PORT", "http"),
+        ("HMI_METRICS_ADDRESS", "http"),
     ],
 )
 def test_what_the_inference_worker_would_refuse_is_said_before_anything_starts(

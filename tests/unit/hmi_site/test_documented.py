@@ -21,6 +21,7 @@ READERS = (
 )
 NAME = re.compile(r"(?:HMI_[A-Z_]+|DATABASE_URL|REDIS_URL)")
 MADE_FROM_OTHERS = {"HMI_EXPORT_ROOT", "HMI_EMBEDDED_POSTGRES", "HMI_EMBEDDED_REDIS", "HMI_LOG_ROOT"}
+FIXED = {"HMI_MAX_BODY_BYTES"}
 OF_CLIENTS_AND_TESTS = {"HMI_API_KEY", "HMI_PROFILE", "HMI_URL", "HMI_TEST_HOME", "HMI_TEST_HOME_OF"}
 
 
@@ -33,7 +34,9 @@ def names_in(file: Path) -> Iterator[str]:
 
 def test_every_setting_that_code_reads_is_documented_and_no_other() -> None:
     files = [file for folder in READERS for file in (CHECKOUT / folder).rglob("*.py")]
-    read = {name for file in files for name in names_in(file)} - MADE_FROM_OTHERS - OF_CLIENTS_AND_TESTS
+    read = (
+        {name for file in files for name in names_in(file)} - MADE_FROM_OTHERS - FIXED - OF_CLIENTS_AND_TESTS
+    )
     text = (CHECKOUT / "docs" / "operations.md").read_text()
     section = text.split("\n## Settings\n", 1)[1].split("\n## ", 1)[0]
     documented = set(re.findall(rf"`({NAME.pattern})`", section))

@@ -132,6 +132,8 @@ FIXED: dict[str, Any] = {
     ),
     "Wrong passwords for one account from one address": settings.HMI_LOCKOUT_FAILURES,
     "Wait after too many wrong passwords": settings.HMI_LOCKOUT_MINUTES * 60,
+    "Body of an infer request": settings.HMI_MAX_BODY_BYTES,
+    "Least words of a corpus that makes a domain": settings.HMI_CORPUS_MIN_WORDS,
     "Inputs of an infer request": settings.HMI_MAX_INPUTS,
     "One text of an infer request": settings.HMI_MAX_INPUT_BYTES,
     "Archive of a version, unpacked": settings.HMI_IMPORT_MAX_BYTES,

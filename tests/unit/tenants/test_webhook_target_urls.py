@@ -76,6 +76,14 @@ def test_a_network_in_the_settings_is_allowed(settings: Settings) -> None:
     assert not is_allowed("fe80::1%eth0")
 
 
+def test_http_goes_only_to_networks_in_the_settings(settings: Settings) -> None:
+    settings.HMI_WEBHOOK_NETWORKS = [ip_network("10.1.0.0/16")]
+    assert clean_url("http://hooks.test/") == "http://hooks.test/"
+    assert check_addresses(["10.1.2.3"], scheme="http") == ["10.1.2.3"]
+    with pytest.raises(AddressNotAllowed, match="https"):
+        check_addresses(["10.1.2.3", "8.8.8.8"], scheme="http")
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from drf_spectacular.generators import SchemaGenerator
 
+from versiontree.job_settings import SettingSpec
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import RootKind
-from versiontree.tree.training_settings import SettingSpec, setting_specs
+from versiontree.tree.training_settings import setting_specs
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/training_settings.md"
 TYPES = {int: "integer", float: "number", bool: "boolean", str: "string"}

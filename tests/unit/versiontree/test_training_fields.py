@@ -5,7 +5,7 @@ from django import forms
 
 from versiontree.jobs.models import JobKind
 from versiontree.tree.root_kind import RootKind
-from versiontree.tree.training_fields import LABELS, PET_SETTINGS, setting_fields, settings_filled
+from versiontree.tree.training_fields import setting_fields, settings_filled
 from versiontree.tree.training_settings import setting_specs
 
 ALL = [(root, kind, name) for root in RootKind for kind in JobKind for name in setting_specs(kind, root)]
@@ -18,11 +18,6 @@ def test_a_knob_has_a_field_that_may_stay_empty(root: RootKind, kind: JobKind, n
     assert settings_filled({name: field.clean("")}, kind, root) == {}
     if isinstance(field, forms.FloatField | forms.IntegerField):
         assert (field.min_value, field.max_value) == (spec.min_value, spec.max_value)
-
-
-def test_labels_and_pet_settings_are_known_settings() -> None:
-    known = {name for *_, name in ALL}
-    assert {*LABELS, *PET_SETTINGS} <= known
 
 
 def test_answers_come_in_the_knobs_own_type() -> None:

@@ -6,20 +6,13 @@ from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_fiel
 from rest_framework import serializers
 
 from tenants.base.api.inputs import ChoiceField, StrictSerializer
+from versiontree.job_settings import SettingSpec
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import RootKind
-from versiontree.tree.training_settings import SettingSpec, setting_specs
+from versiontree.tree.training_settings import SETTINGS_CLASSES, setting_specs
 
-NAMES: Final = {
-    (JobKind.CONVERT, RootKind.ENCODER): "EncoderConversionSettings",
-    (JobKind.CONVERT, RootKind.DECODER): "DecoderConversionSettings",
-    (JobKind.FURTHER_PRETRAIN, RootKind.ENCODER): "PretrainingSettings",
-    (JobKind.FINE_TUNE, RootKind.ENCODER): "EncoderTrainingSettings",
-    (JobKind.FINE_TUNE, RootKind.DECODER): "DecoderTrainingSettings",
-}
-"""The schema's name of the settings of a kind of job below a kind of root."""
 UPDATE: Final = "Update"
-"""The end of such a name, if omitted settings stay as they were."""
+"""The end of the schema's name of settings, if omitted settings stay as they were."""
 
 
 def settings_serializer(kind: JobKind, root: RootKind, *, inherited: bool = False) -> type[StrictSerializer]:
@@ -31,7 +24,7 @@ def settings_serializer(kind: JobKind, root: RootKind, *, inherited: bool = Fals
     fields = {name: _field(spec, has_default=not inherited) for name, spec in specs.items()}
     omitted = "Omitted ones stay as in the version before." if inherited else "All are optional."
     docstring = {"__doc__": f"Settings of a job below {root.in_words}. {omitted}"}
-    name = f"{NAMES[kind, root]}{UPDATE if inherited else ''}Serializer"
+    name = f"{SETTINGS_CLASSES[kind, root].__name__}{UPDATE if inherited else ''}Serializer"
     return type(name, (StrictSerializer,), {**fields, **docstring})
 
 

@@ -26,6 +26,7 @@ from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, person
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.models import Corpus, Dataset
+from versiontree.job_settings import MIN_CORPUS_TEXTS
 from versiontree.jobs.models import DEFAULT_PRIORITY, Job, JobEvent, JobKind, JobState
 from versiontree.jobs.services.transitions import job_dispatch
 from versiontree.tree.models import Domain, Hplm, Root, Version
@@ -175,16 +176,12 @@ def version_lock(*, version_id: int) -> Version:
     return Version.unscoped.select_for_update(no_key=True).get(pk=version_id)
 
 
-MIN_TEXTS: Final = 8
-"""The least texts of a corpus for any job; repeated in `workers.training.corpus`, which imports no Django."""
-
-
 def corpus_require_size(*, corpus: Corpus, what: str, words: int = 0) -> None:
-    """Raise ``corpus_too_small`` for a corpus with fewer than ``words`` words or ``MIN_TEXTS`` texts.
+    """Raise ``corpus_too_small`` for a corpus with fewer than ``words`` words or ``MIN_CORPUS_TEXTS`` texts.
 
     ``what`` is what needs the corpus, such as "A domain".
     """
-    for unit, count, minimum in (("words", corpus.words, words), ("texts", corpus.rows, MIN_TEXTS)):
+    for unit, count, minimum in (("words", corpus.words, words), ("texts", corpus.rows, MIN_CORPUS_TEXTS)):
         if count < minimum:
             raise HmiError(
                 ErrorCode.CORPUS_TOO_SMALL,

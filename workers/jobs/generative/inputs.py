@@ -14,7 +14,6 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Artifact
 from versiontree.tree.services.settings_inheritance import settings_of
-from versiontree.tree.training_settings import LORA_PROJECTIONS
 from workers.jobs.inputs import artifact_folder, dataset_file, job_settings
 from workers.training.datasets import DatasetFiles
 from workers.training.generative.fine_tune import GenerativeSettings
@@ -64,9 +63,6 @@ def generative_inputs(job: Job, store: ArtifactStore, root: Artifact | None) -> 
 def _settings(job: Job, root: DecoderRoot) -> GenerativeSettings:
     """Those of the version: it is evaluated with the same numbers of prompts and tokens."""
     chosen: dict[str, Any] = dict(settings_of(job.version))
-    if (name := chosen.pop("projections", None)) is not None:
-        wanted = LORA_PROJECTIONS[name]
-        chosen["projections"] = tuple(one for one in root.config.architecture.projections if one in wanted)
     return GenerativeSettings(lower_layers=root.config.lower_layers, **chosen)
 
 

@@ -11,6 +11,7 @@ from inference.decoder.decoder import Decoder
 from inference.decoder.lora import LORA_FILE, DecoderLora
 from inference.errors import HplmError
 from inference.hplm.artifact_files import write_json
+from versiontree.job_settings import DecoderTrainingSettings
 from workers.training.checkpoints import CheckpointStore, seeded_generator
 from workers.training.datasets import DatasetFiles
 from workers.training.disk import atomic_folders
@@ -34,40 +35,13 @@ SAMPLE_TOKENS: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerativeSettings:
-    """lora: the rank; 0: no LoRA. alpha: updates are scaled by alpha / rank; None: twice the rank.
-    projections: the maps with LoRA; None: all. adapter, output_adapter: the widths of adapters, see
-    `LoraSpec`. lower_layers: how many of the lowest layers do not learn and are computed once.
-
-    batch_tokens: most tokens of a batch. batch_size: most rows of a batch of training; None: no limit.
-    max_tokens: of a row; longer ones lose their end. epochs: at most. patience: epochs without a lower dev
-    loss after which training stops. test_prompts: of the test split so many distinct prompts are answered for
-    the metrics. new_tokens: of an answer. samples: how many prompts of dev are answered for the report.
+class GenerativeSettings(DecoderTrainingSettings):
+    """lower_layers: how many of the lowest layers do not learn and are computed once. samples: how many
+    prompts of dev are answered for the report.
     """
 
-    seed: int = 0
-    lora: int = 16
-    alpha: float | None = None
-    projections: tuple[str, ...] | None = None
-    adapter: int = 0
-    output_adapter: int = 0
     lower_layers: int = 0
-    learning_rate: float = 1e-3
-    dropout: float = 0.0
-    batch_tokens: int = 1024
-    batch_size: int | None = None
-    max_tokens: int = 1024
-    epochs: int = 5
-    patience: int = 2
-    test_prompts: int = 200
-    new_tokens: int = 128
     samples: int = 5
-
-    def __post_init__(self) -> None:
-        """Raises HplmError(invalid_field) for a number that is too small."""
-        for name in ("batch_tokens", "max_tokens", "epochs", "patience", "test_prompts", "new_tokens"):
-            if getattr(self, name) < 1:
-                raise HplmError("invalid_field", f"{name} must be 1 or more, not {getattr(self, name)}")
 
     @property
     def schedule(self) -> Schedule:

@@ -1,7 +1,7 @@
 """The PET that fine-tuning trains, as parameters that act on the frozen projections of a decoder."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -12,21 +12,22 @@ from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.lora import DecoderLora, largest_rank
 from inference.decoder.lora_layout import is_adapter, map_shape
 from inference.errors import HplmError
+from versiontree.job_settings import LORA_PROJECTIONS
 
 
 @dataclass(frozen=True, slots=True)
 class LoraSpec:
     """Which projections of which layers LoRA changes, and how; and the adapters of these layers.
 
-    rank: 0: no LoRA. projections: None: all. LoRA's updates are scaled by alpha / rank. dropout: of the
-    inputs, while training. adapter, output_adapter: the widths of the adapters behind the attention and
-    behind the feed-forward block; 0: none.
+    rank: 0: no LoRA. projections: a key of `LORA_PROJECTIONS`. LoRA's updates are scaled by alpha / rank.
+    dropout: of the inputs, while training. adapter, output_adapter: the widths of the adapters behind the
+    attention and behind the feed-forward block; 0: none.
     """
 
     rank: int
     alpha: float
     layers: range
-    projections: Sequence[str] | None = None
+    projections: str = "all"
     dropout: float = 0.0
     adapter: int = 0
     output_adapter: int = 0
@@ -110,14 +111,8 @@ class LoraParameters(nn.Module):
 
 def _checked_ranks(architecture: DecoderArchitecture, spec: LoraSpec) -> dict[str, int]:
     """The ranks to train by projection, and the widths by adapter."""
-    projections = architecture.projections if spec.projections is None else tuple(spec.projections)
-    unknown = [name for name in projections if name not in architecture.projections]
-    if unknown or not projections:
-        raise HplmError(
-            "invalid_field",
-            f"projections: {', '.join(map(repr, unknown)) or 'none'}; those of this root are "
-            f"{', '.join(architecture.projections)}",
-        )
+    chosen = LORA_PROJECTIONS[spec.projections]
+    projections = [name for name in architecture.projections if name in chosen]
     adapters = {"adapter": spec.adapter, "output_adapter": spec.output_adapter}
     for name, size in {"lora": spec.rank, **adapters}.items():
         if not 0 <= size <= largest_rank(name):

@@ -117,7 +117,8 @@ def test_readiness_comes_after_the_first_manifest_too(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("HMI_BATCH_ROWS", "many"), ("HMI_METRICS_PORT", "http"), ("HMI_LOG_LEVEL", "loud")]
+    ("name", "value"),
+    [("HMI_BATCH_ROWS", "many"), ("HMI_METRICS_ADDRESS", "http"), ("HMI_LOG_LEVEL", "loud")],
 )
 def test_wrong_settings_stop_the_start_and_are_named(start_worker: Start, name: str, value: str) -> None:
     worker = start_worker(**{name: value})
@@ -136,7 +137,7 @@ def test_a_worker_that_hangs_ends_itself_and_others_do_its_work(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
     held = HeldFile(world.folder("hplm", world.hplms[0].digest) / WEIGHTS_FILE)
-    first = start_worker(HMI_WORKER_STUCK_S="1").wait_until_ready()
+    first = start_worker(stuck_s=1).wait_until_ready()
     requests = submit(redis, world, 12)
     assert first.process.wait(60) == os.EX_SOFTWARE
     assert first.status() is None
@@ -243,7 +244,7 @@ def test_requests_are_refused_at_once_while_the_device_of_the_only_worker_is_dea
 def test_a_worker_that_was_stopped_as_a_whole_or_has_nothing_to_do_does_not_hang(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
-    worker = start_worker(HMI_WORKER_STUCK_S="3").wait_until_ready()
+    worker = start_worker(stuck_s=3).wait_until_ready()
     time.sleep(4)
     worker.pause()
     time.sleep(4)

@@ -65,7 +65,7 @@ def test_a_taken_port_is_said_and_taken_over_once_it_is_free(
     with caplog.at_level(logging.ERROR), Exporter(registry, settings(port), retry_s=0.05):
         [said] = caplog.messages
         assert f"{HOST}:{port}" in said
-        assert "HMI_METRICS_PORT" in said
+        assert "HMI_METRICS_ADDRESS" in said
         assert "in use" in said
         holder.close()
         wait_until(lambda: answers(port))
@@ -89,14 +89,15 @@ def test_without_a_port_nothing_listens(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_settings_have_defaults_and_are_read() -> None:
     assert ExporterSettings.from_env({}) == ExporterSettings(host=HOST, port=0)
-    env = {"HMI_METRICS_PORT": "9100", "HMI_METRICS_HOST": "::1"}
-    assert ExporterSettings.from_env(env) == ExporterSettings(host="::1", port=9100)
+    for text, host in (("9100", HOST), ("0.0.0.0:9100", "0.0.0.0"), ("[::1]:9100", "::1")):
+        found = ExporterSettings.from_env({"HMI_METRICS_ADDRESS": text})
+        assert found == ExporterSettings(host=host, port=9100)
 
 
-@pytest.mark.parametrize("value", ["-1", "65536", "9" * 5000, "٣"])
+@pytest.mark.parametrize("value", ["-1", "65536", "9" * 5000, "٣", "localhost", "127.0.0.1:"])
 def test_a_port_that_makes_no_sense_is_named(value: str) -> None:
-    with pytest.raises(SettingError, match="HMI_METRICS_PORT"):
-        ExporterSettings.from_env({"HMI_METRICS_PORT": value})
+    with pytest.raises(SettingError, match="HMI_METRICS_ADDRESS"):
+        ExporterSettings.from_env({"HMI_METRICS_ADDRESS": value})
 
 
 def answers(port: int) -> bool:
@@ -112,7 +113,7 @@ def answers(port: int) -> bool:
 def test_a_worker_tells_what_it_has_answered(
     redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker], port: int
 ) -> None:
-    worker = start_worker(HMI_METRICS_PORT=str(port)).wait_until_ready()
+    worker = start_worker(HMI_METRICS_ADDRESS=str(port)).wait_until_ready()
     queue = RequestQueue(redis, capacity=100)
     for hplm in world.hplms:
         queue.submit(request_for(hplm, "the river", "stone"))

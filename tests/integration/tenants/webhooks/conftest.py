@@ -18,6 +18,5 @@ def default_scope(in_platform_scope: None) -> None:
 def receiver(settings: Settings) -> Iterator[Receiver]:
     """127.0.0.1 by http may be sent to; 127.0.0.2 may not."""
     settings.HMI_WEBHOOK_NETWORKS = [ip_network("127.0.0.1/32")]
-    settings.HMI_WEBHOOK_HTTP = True
     with receiving() as receiver:
         yield receiver

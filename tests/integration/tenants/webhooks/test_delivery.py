@@ -12,6 +12,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from tenants.accounts.services.tenants import tenant_suspend
 from tenants.audit.models import AuditEvent
+from tenants.webhooks.http_client import _ssl_context
 from tenants.webhooks.models import DeliveryState, EventKind, WebhookDelivery, WebhookEndpoint
 from tenants.webhooks.services.delivery import (
     LEASE,
@@ -232,15 +233,17 @@ def test_the_checked_address_is_connected_to_whatever_the_name_resolves_to_next(
 
 
 @pytest.fixture
-def secure(tmp_path: Path, settings: Settings) -> Iterator[tuple[Receiver, list[str]]]:
+def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Receiver, list[str]]]:
     """A receiver with a certificate for `hooks.test`, and the names that it was called by in TLS."""
     cert, key = certificate(tmp_path, "hooks.test")
     context, names = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), list[str]()
     context.load_cert_chain(cert, key)
     context.set_servername_callback(lambda _socket, name, _context: names.append(str(name)))
-    settings.HMI_WEBHOOK_CA_FILE = str(cert)
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    _ssl_context.cache_clear()
     with receiving(context) as receiver:
         yield receiver, names
+    _ssl_context.cache_clear()
 
 
 def test_tls_verifies_the_host_name_of_a_pinned_address(

@@ -30,7 +30,7 @@ def test_an_event_survives_the_kill_of_the_worker_that_has_just_sent_it(
     delivery = webhook_test(endpoint=endpoint, actor=world.owner)
     child, ready = children.short_worker()
     clock, clock_ready = children.beat()
-    allowed = {"HMI_WEBHOOK_NETWORKS": "127.0.0.1/32", "HMI_WEBHOOK_HTTP": "true"}
+    allowed = {"HMI_WEBHOOK_NETWORKS": "127.0.0.1/32"}
     for each in (child, clock):
         each.env = {**each.env, **service_env, **allowed}
     with running(clock, clock_ready):

@@ -24,6 +24,7 @@ from tests.unit.workers.training.world import (
     json_lines,
     tagging_rows,
 )
+from versiontree.job_settings import DEFAULT_EPOCHS
 from versiontree.tree.evaluation_answers import answers_read
 from workers.training.cascade.selection import summary
 from workers.training.datasets import DatasetFiles
@@ -132,10 +133,7 @@ def test_a_task_that_can_be_learnt_is_learnt_far_above_the_trivial_answer(tuned:
     test = tuned["report"]["test"]
     assert test["value"] > test["majority_baseline"] + 0.25
     assert test["rows"] == 60
-
-
-def test_root_lower_half_and_table_stay_as_they_are(tuned: dict[str, Any]) -> None:
-    assert tuned["untouched"]
+    assert tuned["untouched"], "the root, its lower layers and its table stay as they are"
 
 
 def test_stored_model_has_the_metrics_of_training(
@@ -259,18 +257,19 @@ def test_training_stops_when_the_dev_split_gets_no_better(branch: Branch, tmp_pa
     assert report["best_epoch"] == 3, "of equally good epochs, the last"
 
 
-def test_a_small_split_is_seen_until_enough_steps_are_made(branch: Branch, tmp_path: Path) -> None:
-    files = dataset(tmp_path, "classification", train=32)
-    settings = replace(SMALL, epochs=None, min_steps=20, patience=99)
-    assert len(tune(branch, files, tmp_path / "out", settings=settings)["epochs"]) == 10
-    capped = replace(settings, max_epochs=2)
-    assert len(tune(branch, files, tmp_path / "capped", settings=capped)["epochs"]) == 2
-
-
-def test_epochs_that_were_chosen_are_made_exactly(branch: Branch, tmp_path: Path) -> None:
-    files = dataset(tmp_path, "classification", train=32)
-    settings = replace(SMALL, epochs=2, min_steps=1000, patience=99)
-    assert len(tune(branch, files, tmp_path / "out", settings=settings)["epochs"]) == 2
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ({"min_steps": 20}, 10),
+        ({"min_steps": 20, "max_epochs": 2}, 2),
+        ({"min_steps": 2}, DEFAULT_EPOCHS),
+        ({"epochs": 2, "min_steps": 1000}, 2),
+    ],
+)
+def test_small_splits_get_epochs_until_the_minimum_steps_unless_epochs_are_chosen(
+    settings: dict[str, Any], limit: int
+) -> None:
+    assert FineTuneSettings(**settings).epoch_limit(2) == limit
 
 
 def test_one_label_is_refused_before_anything_is_written(branch: Branch, tmp_path: Path) -> None:
