@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +16,7 @@ from tenants.accounts.api.idempotency import key_in_use, key_reused
 
 log = logging.getLogger(__name__)
 
-Answer = dict[str, Any]
+Answer = Mapping[str, Any]
 _ENCODER: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.db import InterfaceError, OperationalError
 from drf_spectacular.utils import OpenApiParameter
-from msgspec.structs import asdict
+from msgspec import to_builtins
 from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import gateway, reaching_the_queue
@@ -17,6 +17,7 @@ from inference.api.pending_response import Outcome
 from inference.api.prepared_request import PreparedRequest, outputs_of
 from inference.api.rates.spending import refund, spend
 from inference.api.request_trace import RequestTrace
+from inference.api.schema import AnsweredBy, InferAnswer
 from inference.api.submitter import Submission, submitter
 from inference.cascade.answer_plan import AnswerPlan
 from inference.number_format import format_number, format_seconds
@@ -89,7 +90,7 @@ class InferRun:
         """Cancel the request if it has no reply. For any thread; returns at once."""
         self._submission.cancel()
 
-    def conclude(self, outcome: Outcome[InferReply | None]) -> dict[str, Any]:
+    def conclude(self, outcome: Outcome[InferReply | None]) -> InferAnswer:
         """The answer, as the JSON value that clients get, from the outcome of `wait`. Raises HmiError: what
         `wait` raised, `cancelled`, `deadline_exceeded`, and whatever the worker reports."""
         try:
@@ -122,7 +123,7 @@ def is_of_today(error: BaseException) -> bool:
     return isinstance(error, Exception)
 
 
-def conclude(prepared: PreparedRequest, reply: InferReply | None) -> dict[str, Any]:
+def conclude(prepared: PreparedRequest, reply: InferReply | None) -> InferAnswer:
     """The JSON value of the answer, once the request is counted. Raises HmiError: ``deadline_exceeded``
     without a reply, or what the reply says."""
     if reply is None:
@@ -180,25 +181,36 @@ def _count(prepared: PreparedRequest, reply: InferReply | None, answer: Mapping[
         )
 
 
-def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:
+def answer_of(prepared: PreparedRequest, reply: InferReply) -> InferAnswer:
     """The JSON value of a good answer; it names the exact version that gave it. Raises HmiError where the
     numbers make no prediction."""
     model = reply.model
     name = f"{model.tenant}/{model.hplm}"
-    optional = {"cascade": prepared.cascade, "number_format": reply.number_format}
-    known = {name: value for name, value in optional.items() if value}
+    answered_by: AnsweredBy = {
+        "name": name,
+        "version": model.version,
+        "digest": model.digest,
+        "number_format": reply.number_format,
+    }
+    if prepared.cascade:
+        answered_by["cascade"] = prepared.cascade
     return {
         "id": prepared.request_id,
-        "model": {"name": name, "version": model.version, "digest": model.digest, **known},
+        "model": answered_by,
         "results": results_of(prepared.codec, prepared.encoded, reply, prepared.plan),
         "usage": {
             "inputs": len(prepared.encoded),
             "tokens": prepared.tokens,
             "truncated": sum(each.truncated for each in prepared.encoded),
         },
-        "plot": {**asdict(reply.plot), "hit_ratio": hit_ratio(reply.plot)},
-        "batch": asdict(reply.batch),
-        "timings_ms": asdict(reply.timings_ms),
+        "plot": {
+            "trigram": reply.plot.trigram,
+            "bigram": reply.plot.bigram,
+            "unigram": reply.plot.unigram,
+            "hit_ratio": hit_ratio(reply.plot),
+        },
+        "batch": {"rows": reply.batch.rows, "tenants": reply.batch.tenants},
+        "timings_ms": to_builtins(reply.timings_ms),
     }
 
 

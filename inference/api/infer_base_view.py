@@ -33,7 +33,7 @@ from tenants.usage.models import RequestApi
 
 UNREADABLE: Final = (HmiError, APIException, OSError)
 
-Answer = dict[str, Any]
+Answer = Mapping[str, Any]
 Reply = TypeVar("Reply")
 
 

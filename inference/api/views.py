@@ -1,7 +1,6 @@
 """The infer endpoint: who asks, what they ask, the answer; and how they take it back."""
 
 from functools import partial
-from typing import Any
 
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
@@ -13,11 +12,11 @@ from rest_framework.views import APIView
 from inference.api.callers import IsIdentified, enter_asked_tenant
 from inference.api.idempotency import claim_answer
 from inference.api.infer import HEADER_PARAMETERS, answer_headers, cancel
-from inference.api.infer_base_view import InferAPIView
+from inference.api.infer_base_view import Answer, InferAPIView
 from inference.api.rates.limits import MANAGE
 from inference.api.rates.throttles import count_member_request
-from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
-from inference.api.validation import REQUEST_ID_HEADER, parse_call
+from inference.api.schema import Error, InferAnswer
+from inference.api.validation import REQUEST_ID_HEADER, InferCall, parse_call
 from tenants.accounts.api import idempotency
 from tenants.accounts.api.idempotency import check_key
 from tenants.base.errors import ErrorCode, HmiError
@@ -35,8 +34,8 @@ class InferView(InferAPIView):
 
     @extend_schema(
         operation_id="infer",
-        request={"application/json": InferRequestSerializer},
-        responses={200: InferAnswerSerializer, **dict.fromkeys(ERROR_STATUSES, InferErrorSerializer)},
+        request={"application/json": InferCall},
+        responses={200: InferAnswer, **dict.fromkeys(ERROR_STATUSES, Error)},
         parameters=[
             TENANT,
             OpenApiParameter(
@@ -68,7 +67,7 @@ class InferView(InferAPIView):
         submit = partial(self.submit, request, call, tenant=tenant)
         return self.answer_later(submit, self._respond, claim=claim)
 
-    def _respond(self, answer: dict[str, Any]) -> Response:
+    def _respond(self, answer: Answer) -> Response:
         self.request_trace.answer = answer
         return Response(answer, headers=answer_headers(answer))
 
@@ -80,7 +79,7 @@ class InferCallView(APIView):
 
     @extend_schema(
         operation_id="infer_cancel",
-        responses={204: None, **dict.fromkeys((401, 403, 404, 503), InferErrorSerializer)},
+        responses={204: None, **dict.fromkeys((401, 403, 404, 503), Error)},
         parameters=[TENANT],
     )
     def delete(self, request: Request, request_id: str) -> Response:
