@@ -1,9 +1,13 @@
-"""The JSON values that the infer API answers with, as types: the OpenAPI schema is made of them."""
+"""The answers of the infer API: their JSON values as types, of which the OpenAPI schema is made, and their
+headers."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
+from drf_spectacular.utils import OpenApiParameter
 from msgspec import Meta
 
+from inference.number_format import format_number
 from tenants.base.errors import ErrorCode
 
 
@@ -181,3 +185,42 @@ class Error(TypedDict):
     """An error response. 429 and 503 have a Retry-After header."""
 
     error: ErrorDetail
+
+
+MODEL: Final = "x-hmi-model"
+DIGEST: Final = "x-hmi-digest"
+CASCADE: Final = "x-hmi-cascade"
+NUMBER_FORMAT: Final = "x-hmi-number-format"
+HIT_RATIO: Final = "x-hmi-plot-hit-ratio"
+TIMES: Final = "Server-Timing"
+
+HEADER_DESCRIPTIONS: Final = {
+    MODEL: "The version that answered: `tenant/model:version`.",
+    DIGEST: "Its digest.",
+    CASCADE: "The digest of its cascade's profile; absent if that is part of the version.",
+    NUMBER_FORMAT: "What it was computed in, such as `bfloat16`.",
+    HIT_RATIO: "The share of fragments that the tables held whole; absent if no fragment was looked up.",
+    TIMES: "Milliseconds by stage, as in `timings_ms`: `queue;dur=9.4, retrieval;dur=1.4`.",
+}
+HEADER_PARAMETERS: Final = [
+    OpenApiParameter(name, location=OpenApiParameter.HEADER, description=description, response=[200])
+    for name, description in HEADER_DESCRIPTIONS.items()
+]
+
+
+def answer_headers(answer: Mapping[str, Any]) -> dict[str, str]:
+    """The response headers of an answer of `infer`, also of one kept under an idempotency key."""
+    model, ratio = answer["model"], answer["plot"].get("hit_ratio")
+    headers = {
+        MODEL: f"{model['name']}:{model['version']}",
+        DIGEST: model["digest"],
+        TIMES: ", ".join(
+            f"{stage};dur={format_number(spent)}" for stage, spent in answer["timings_ms"].items()
+        ),
+    }
+    optional = {
+        CASCADE: model.get("cascade"),
+        NUMBER_FORMAT: model.get("number_format"),
+        HIT_RATIO: ratio,
+    }
+    return headers | {name: str(value) for name, value in optional.items() if value is not None}

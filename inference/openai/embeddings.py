@@ -15,9 +15,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from inference.api.infer import HEADER_PARAMETERS, answer_headers
-from inference.api.infer_base_view import InferAPIView
+from inference.api.schema import HEADER_PARAMETERS, answer_headers
 from inference.api.validation import InferCall, fit_inputs, invalid, parse_call
+from inference.api.views import InferAPIView
 from inference.batches.endpoints import EncoderEndpoint
 from inference.openai.completions import hmi_json
 from inference.openai.errors import PermissiveNegotiation, error_responses

@@ -1,15 +1,18 @@
 """How often the API may be asked: what Django REST framework looks at before a view answers, and what counts
 when a member's tenant is known."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
+from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from inference.api.rates.headers import tell
-from inference.api.rates.limits import MANAGE, REQUESTS, Limit, Limits, limits_of, person_limits
-from inference.api.rates.spending import spend
+from inference.api.pending_response import when_complete
+from inference.api.rates.limits import MANAGE, REQUESTS, TOKENS, Limit, Limits, limits_of, person_limits
+from inference.api.rates.spending import BucketState, local_buckets, spend
+from inference.number_format import format_number
 from tenants.accounts.models import ApiKey, Tenant, User
 
 
@@ -66,3 +69,46 @@ def _count(
 ) -> None:
     tell(request._request, [*limits, *shown])
     spend(limits, next_to=next_to)
+
+
+TOLD = "_rate_limits"
+
+
+def tell(request: HttpRequest, limits: Sequence[Limit]) -> None:
+    """Have the answer tell how these stand, once it is made."""
+    setattr(request, TOLD, [*getattr(request, TOLD, ()), *limits])
+
+
+class RateHeaders:
+    """`x-ratelimit-{limit,remaining,reset}-{requests,tokens}`, where it is known who asks. Of several limits
+    (the tenant's and the key's) the one of which the least is left."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        when_complete(response, partial(_add_headers, getattr(request, TOLD, ())))
+        return response
+
+
+def _add_headers(limits: Sequence[Limit], response: HttpResponse) -> None:
+    """Add what there is to tell of these limits; nothing where there are none."""
+    told = {
+        **_told("tokens", [limit for limit in limits if limit.what == TOKENS]),
+        **_told("requests", [limit for limit in limits if limit.what != TOKENS]),
+    }
+    for name, value in told.items():
+        response.headers[name] = value
+
+
+def _told(kind: str, limits: Iterable[Limit]) -> dict[str, str]:
+    standings = [local_buckets().standing(limit) for limit in limits]
+    if not standings:
+        return {}
+    nearest: BucketState = min(standings, key=lambda standing: standing.left)
+    return {
+        f"x-ratelimit-limit-{kind}": str(nearest.limit.amount),
+        f"x-ratelimit-remaining-{kind}": str(nearest.left),
+        f"x-ratelimit-reset-{kind}": f"{format_number(nearest.reset_s)}s",
+    }

@@ -7,8 +7,9 @@ import pytest
 from msgspec.structs import replace
 from pytest_django import Settings
 
-from inference.api.infer import answer_headers, failure_of, hit_ratio, results_of
+from inference.api.infer import failure_of, hit_ratio, results_of
 from inference.api.prepared_request import text_codec
+from inference.api.schema import answer_headers
 from inference.cascade.answer_plan import IN_FULL
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
 from inference.text.codec import TextCodec

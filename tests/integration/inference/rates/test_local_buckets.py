@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from redis import Redis
 
 from inference.api.rates.limits import FORGET_AFTER_S, DailyLimit, Limit
-from inference.api.rates.local_buckets import RETRY_AFTER_S, STALE_AFTER_S, LimitExceeded, LocalBuckets
+from inference.api.rates.spending import RETRY_AFTER_S, STALE_AFTER_S, LimitExceeded, LocalBuckets
 from inference.queueing.token_buckets import connect_briefly
 from tests.processes import wait_until
 from tests.services import OwnValkey
