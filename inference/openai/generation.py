@@ -13,13 +13,12 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from inference.api.idempotency import claim_answer
 from inference.api.pending_response import Outcome
 from inference.api.rates.throttles import key_of
 from inference.api.schema import DIGEST, HEADER_DESCRIPTIONS, MODEL, NUMBER_FORMAT
-from inference.api.views import InferAPIView, SubmittedCall
+from inference.api.views import InferAPIView, SubmittedCall, json_response
 from inference.openai.completion_run import CompletedChoices, CompletionRun
 from inference.openai.completion_stream import stream_response
 from inference.openai.completions import CHAT, TEXT, ChoiceFormat, Heading, response_json
@@ -84,7 +83,7 @@ class GenerationView(InferAPIView):
         claim = claim_answer(tenant=tenant.slug, key=idempotency_key, body=request.data, seconds=seconds)
         return self.answer_later(
             lambda: self._submit(self._run(request, call, tenant)),
-            lambda answer: Response(answer["body"], headers=answer["headers"]),
+            lambda answer: json_response(answer["body"], answer["headers"]),
             claim=claim,
         )
 

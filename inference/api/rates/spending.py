@@ -1,5 +1,5 @@
-"""Spends requests and tokens against limits (`spend`, `refund`, `charge`), with a little credit in this process
-(`LocalBuckets`). What is beyond a limit is a typed error.
+"""Spends requests and tokens against limits (`spend`, `refund`, `charge`). What is beyond a limit is a typed
+error. `LocalBuckets` has a little credit in this process.
 
 The token buckets are shared by all processes (`inference.queueing.token_buckets`). A process takes a little
 more than it needs, at most a two-hundredth of a limit, and spends this credit without asking Valkey.
