@@ -108,7 +108,7 @@ def parse_json(raw: bytes) -> object:
 
 def _out_of_range(text: str) -> HmiError:
     """The error of a JSON text with a number out of range. ``param`` is the path of the first one."""
-    with suppress(ValueError, RecursionError):  # what else is wrong with it is not told
+    with suppress(ValueError, RecursionError):  # other faults of the text are not reported
         stack: list[tuple[str, object]] = [("", json.loads(text))]
         while stack:
             path, value = stack.pop()

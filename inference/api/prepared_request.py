@@ -70,7 +70,7 @@ class PreparedRequest:
 
     @property
     def how(self) -> How:
-        """What an `InferClient` is told of it, beyond model and sequences."""
+        """The arguments of `InferClient.request` beyond model and sequences."""
         return {
             "root": self.admission.root,
             "seconds": self.admission.seconds,
@@ -99,7 +99,7 @@ def prepare_request(
     """Resolve the model of the call for `tenant`, choose between an alias's version and its canary, and
     tokenise the inputs.
 
-    The caller has checked that whoever asks may act for the tenant. With `embed` each result is the text's
+    The caller has checked the permission to act for the tenant. With `embed` each result is the text's
     `embedding`, whatever the model's task is. Raises HmiError: inputs that are not those of the model,
     `invalid_field` (a generative model), `not_found`, `model_not_ready`, `quota_exceeded`, `rate_limited`.
     """

@@ -49,15 +49,15 @@ Reply = TypeVar("Reply")
 
 
 class IsIdentified(BasePermission):
-    """A key or a signed-in user; what they may do depends on the tenant, which the model's name may say."""
+    """Permits API keys and signed-in users. Roles are checked once the tenant is known."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         return isinstance(request.auth, ApiKey) or bool(request.user.is_authenticated)
 
 
 def enter_asked_tenant(request: Request, named: str | None) -> Tenant:
-    """The tenant asked for, in whose scope the rest of the request is. A key's tenant is known; that the
-    model is another's is for the look-up to refuse. `count_member_request` is the next step."""
+    """Enter the scope of the request's tenant, and return the tenant: the key's, else the one that is named.
+    The look-up refuses models of other tenants. `count_member_request` is the next step."""
     is_key = isinstance(request.auth, ApiKey)
     tenant = request_tenant(
         request, None if is_key else named or request.query_params.get("tenant"), Scope.INFER
@@ -119,7 +119,7 @@ class InferAPIView(APIView):
         return response
 
     def enter_tenant_of(self, request: Request, reference: str) -> Tenant:
-        """The tenant whose model is asked for, in whose scope the rest of the request is."""
+        """Enter the scope of the model's tenant for the rest of the request, and return the tenant."""
         self.request_trace.reference = reference
         self.request_trace.tenant = tenant = enter_asked_tenant(request, tenant_in(reference))
         count_member_request(request, tenant, REQUESTS)
@@ -128,7 +128,7 @@ class InferAPIView(APIView):
     def submit(
         self, request: Request, call: InferCall, *, tenant: Tenant, embed: bool = False
     ) -> SubmittedCall[Any]:
-        """Submit the call, for whoever sent the request. With ``embed`` the results are embeddings."""
+        """Prepare and submit the call. With ``embed`` the results are embeddings."""
         key = key_of(request)
         prepared = prepare_request(call, tenant=tenant, key=key, request_id=self.request_id, embed=embed)
         self.request_trace.set_prepared(prepared)

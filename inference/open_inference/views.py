@@ -113,7 +113,7 @@ class ModelReadyView(OipView):
         try:
             found = resolve_model_cached(tenant, reference)
             with reaching_the_queue():
-                ready = bool(serving_root(found.root_digest, gateway().standing.workers))
+                ready = bool(serving_root(found.root_digest, gateway().state.workers))
         except HmiError as error:
             if error.code not in NOT_READY_CODES:
                 raise

@@ -52,7 +52,7 @@ class Limit:
         return max(0.0, missing / self.per_second)
 
     def exceeded(self, amount: int, *, left: float, wait_s: int) -> HmiError:
-        """The error for whoever wants so much and finds that little ``left``."""
+        """The error of a request for ``amount`` of which only ``left`` is there."""
         return HmiError(
             ErrorCode.RATE_LIMITED,
             f"Rate limit exceeded: {self.amount:,} {self.what} per minute for this {self.whom}."

@@ -2,7 +2,7 @@
 error. `LocalBuckets` has a little credit in this process.
 
 The token buckets are shared by all processes (`inference.queueing.token_buckets`). A process takes a little
-more than it needs, at most a two-hundredth of a limit, and spends this credit without asking Valkey.
+more than it needs, at most a two-hundredth of a limit, and spends this credit without a call of Valkey.
 Unspent credit goes back with the next request to Valkey. So nobody exceeds a limit, and few requests cost a
 round trip. While Valkey cannot be reached there are no limits: answering matters more.
 """
@@ -152,8 +152,8 @@ class LocalBuckets:
             else:
                 _receive(uneven, grants, self._clock())
 
-    def standing(self, limit: Limit) -> BucketState:
-        """As far as this process knows, without asking."""
+    def state(self, limit: Limit) -> BucketState:
+        """The state of a limit as far as this process knows, without a call of Valkey."""
         with self._lock:
             bucket = self._bucket(limit)
             if bucket.updated_at == float("-inf"):
@@ -281,7 +281,7 @@ class TooLongRefusal(HmiError):
 def reading_texts(limits: Sequence[Limit]) -> Iterator[None]:
     """Within the block texts are tokenised, before it is known how many tokens they have. ``rate_limited`` if
     nothing is left of a limit, as far as this process knows. What is read of a TooLongRefusal is charged."""
-    exhausted = [limit for limit in limits if local_buckets().standing(limit).left < 1]
+    exhausted = [limit for limit in limits if local_buckets().state(limit).left < 1]
     if spend(exhausted):  # there was something after all
         refund(exhausted, 1)
     try:

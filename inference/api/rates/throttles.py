@@ -1,5 +1,4 @@
-"""How often the API may be asked: what Django REST framework looks at before a view answers, and what counts
-when a member's tenant is known."""
+"""Rate limits of the API as throttles of Django REST framework, and the headers that report them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from tenants.accounts.models import ApiKey, Tenant, User
 
 
 class ManageRate(BaseThrottle):
-    """Of all but infer requests."""
+    """Limits all requests but infer requests."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
         limits = _limits(request)
@@ -38,7 +37,7 @@ def count_member_request(request: Request, tenant: Tenant, what: str) -> None:
 
 
 class InferRate(BaseThrottle):
-    """Of infer requests. Their tokens are counted when it is known whose model is asked."""
+    """Limits infer requests. Their tokens are counted once the model is known."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
         limits = _limits(request)
@@ -50,13 +49,13 @@ class InferRate(BaseThrottle):
 
 
 def _limits(request: Request) -> Limits | None:
-    """Those of the tenant, where authentication or the view's permissions have found it out."""
+    """The limits of the request's tenant; None while authentication and permissions know no tenant."""
     tenant: Tenant | None = getattr(request, "tenant", None)
     return None if tenant is None else limits_of(tenant, key_of(request))
 
 
 def key_of(request: Request) -> ApiKey | None:
-    """The key that the request came with, if any."""
+    """The API key of the request, or None."""
     return request.auth if isinstance(request.auth, ApiKey) else None
 
 
@@ -67,16 +66,16 @@ def _of_person(request: Request, what: str) -> list[Limit]:
 def _count(
     request: Request, limits: Sequence[Limit], *, shown: Sequence[Limit] = (), next_to: Sequence[Limit] = ()
 ) -> None:
-    tell(request._request, [*limits, *shown])
+    report_limits(request._request, [*limits, *shown])
     spend(limits, next_to=next_to)
 
 
-TOLD = "_rate_limits"
+REPORTED = "_rate_limits"
 
 
-def tell(request: HttpRequest, limits: Sequence[Limit]) -> None:
-    """Have the answer tell how these stand, once it is made."""
-    setattr(request, TOLD, [*getattr(request, TOLD, ()), *limits])
+def report_limits(request: HttpRequest, limits: Sequence[Limit]) -> None:
+    """Add these limits to those whose state the response's headers report."""
+    setattr(request, REPORTED, [*getattr(request, REPORTED, ()), *limits])
 
 
 class RateHeaders:
@@ -88,25 +87,25 @@ class RateHeaders:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        when_complete(response, partial(_add_headers, getattr(request, TOLD, ())))
+        when_complete(response, partial(_add_headers, getattr(request, REPORTED, ())))
         return response
 
 
 def _add_headers(limits: Sequence[Limit], response: HttpResponse) -> None:
-    """Add what there is to tell of these limits; nothing where there are none."""
-    told = {
-        **_told("tokens", [limit for limit in limits if limit.what == TOKENS]),
-        **_told("requests", [limit for limit in limits if limit.what != TOKENS]),
+    """Add the headers of these limits; none without limits."""
+    headers = {
+        **_headers("tokens", [limit for limit in limits if limit.what == TOKENS]),
+        **_headers("requests", [limit for limit in limits if limit.what != TOKENS]),
     }
-    for name, value in told.items():
+    for name, value in headers.items():
         response.headers[name] = value
 
 
-def _told(kind: str, limits: Iterable[Limit]) -> dict[str, str]:
-    standings = [local_buckets().standing(limit) for limit in limits]
-    if not standings:
+def _headers(kind: str, limits: Iterable[Limit]) -> dict[str, str]:
+    states = [local_buckets().state(limit) for limit in limits]
+    if not states:
         return {}
-    nearest: BucketState = min(standings, key=lambda standing: standing.left)
+    nearest: BucketState = min(states, key=lambda state: state.left)
     return {
         f"x-ratelimit-limit-{kind}": str(nearest.limit.amount),
         f"x-ratelimit-remaining-{kind}": str(nearest.left),

@@ -81,7 +81,7 @@ class Client:
 class Connection:
     """A `Gateway` to it, where the root is served."""
 
-    standing = ServingState((), {}, {}, {"root"})
+    state = ServingState((), {}, {}, {"root"})
 
     def __init__(self) -> None:
         self.client = Client()
