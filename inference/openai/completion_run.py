@@ -18,8 +18,7 @@ from inference.api.rates.spending import charge, refund, spend
 from inference.api.request_trace import RequestTrace
 from inference.api.submitter import refusal_of
 from inference.number_format import format_seconds
-from inference.openai.arrivals import Arrival, Arrivals
-from inference.openai.choices import Delta
+from inference.openai.choices import Arrival, Arrivals, Delta
 from inference.openai.completions import Usage
 from inference.openai.prepared_completion import PreparedCompletion
 from inference.queueing.messages import GeneratedToken, InferReply, InferRequest
