@@ -5,9 +5,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from pytest_django import Settings
 
 from inference.api import validation
-from inference.api.validation import FIELDS, WRONG_TYPE, parse_call
+from inference.api.validation import FIELDS, WRONG_TYPE, default_policy, parse_call
+from inference.cascade.dispatcher import AnswerPolicy
 from tenants.base.errors import HmiError
 
 CALL: dict[str, Any] = {"model": "mood", "inputs": ["a"]}
@@ -97,3 +99,26 @@ def test_invalid_body_is_refused_at_its_field(body: object, code: str, param: st
     with pytest.raises(HmiError) as refusal:
         parse_call(body)
     assert (refusal.value.code, refusal.value.param) == (code, param)
+
+
+@pytest.mark.parametrize("deployment", list(AnswerPolicy))
+@pytest.mark.parametrize("version", ["", *AnswerPolicy])
+def test_policy_of_the_version_precedes_that_of_the_deployment(
+    deployment: AnswerPolicy, version: str, settings: Settings
+) -> None:
+    settings.HMI_POLICY = deployment.value
+    assert default_policy(version) == (version or deployment)
+
+
+@pytest.mark.parametrize(
+    ("fields", "policy"),
+    [
+        ({}, None),
+        ({"quality": "fast"}, AnswerPolicy.TABLE),
+        ({"quality": "balanced", "target": 0.9}, AnswerPolicy.CASCADE),
+        ({"quality": "exact"}, AnswerPolicy.FULL),
+        ({"target": 0.9}, AnswerPolicy.CASCADE),
+    ],
+)
+def test_quality_and_target_choose_the_policy(fields: dict[str, Any], policy: AnswerPolicy | None) -> None:
+    assert parse_call({**CALL, **fields}).policy is policy
