@@ -69,7 +69,7 @@ class PreparedRequest:
     reference: str = ""
 
     @property
-    def how(self) -> How:
+    def request_options(self) -> How:
         """The arguments of `InferClient.request` beyond model and sequences."""
         return {
             "root": self.admission.root,

@@ -118,7 +118,7 @@ class Submitter:
     def submit(self, prepared: PreparedRequest) -> Submission:
         """Queue the request for the thread. Its reply is expected from now on."""
         client = self._gateway.client
-        message = client.request(prepared.model, prepared.sequences, **prepared.how)
+        message = client.request(prepared.model, prepared.sequences, **prepared.request_options)
         submission = Submission(prepared, message, self._cancel_pool, client.forget)
         client.expect(message, submission.answer)
         self._submissions.put(submission)
