@@ -38,7 +38,7 @@ MAX_BUCKETS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """How much of a limit is left, and in how many seconds it would be untouched again."""
+    """What is left of a limit, and the seconds until it is full again."""
 
     limit: Limit
     left: int
@@ -46,7 +46,7 @@ class BucketState:
 
 
 class LimitExceeded(Exception):
-    """There is only so much ``left`` of a limit; in ``wait_s`` seconds there will be enough."""
+    """Too little of a limit is ``left``; in ``wait_s`` seconds there will be enough."""
 
     def __init__(self, limit: Limit, left: float, wait_s: float) -> None:
         super().__init__(f"{limit.bucket}: wait {wait_s:.3g} s")
@@ -69,7 +69,7 @@ class LocalBucket:
 
 
 class LocalBuckets:
-    """Those of one process, for any number of threads; ``clock`` tells seconds."""
+    """The buckets of one process, for any number of threads. ``clock`` returns seconds."""
 
     def __init__(self, redis: Redis, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redis, self._clock = redis, clock
@@ -234,7 +234,7 @@ _made_for: tuple[int, str] | None = None
 
 
 def local_buckets() -> LocalBuckets:
-    """This process's, made on first use: its connections would not survive the fork of a web server."""
+    """The buckets of this process, made on first use: connections do not survive the fork of a web server."""
     global _local_buckets, _made_for
     with _lock:
         wanted = os.getpid(), settings.REDIS_URL
@@ -257,13 +257,13 @@ def spend(limits: Sequence[Limit], amount: int = 1, *, next_to: Sequence[Limit] 
 
 
 def refund(limits: Sequence[Limit], amount: int) -> None:
-    """What was counted of a request that came to nothing is free again."""
+    """Give back what was counted of a request that was not computed."""
     local_buckets().refund(limits, amount)
 
 
 def charge(limits: Sequence[Limit], amount: int) -> None:
-    """Count what was generated, which nobody knew before. Beyond a limit it is owed, and further requests are
-    refused until that is paid."""
+    """Count generated tokens, whose number was not known before. An overdrawn bucket refuses requests until
+    it is refilled."""
     local_buckets().charge(limits, amount)
 
 
