@@ -4,13 +4,19 @@ drf-spectacular generates the rest from the views.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from inspect import cleandoc
+from typing import Any, Final, Literal, get_args, get_type_hints, is_typeddict
 
+from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.utils import OpenApiParameter
+from msgspec import Meta, Struct
+from msgspec.json import schema_components
 
 from hmi_site.http.body_limits import FORM
 from inference.api.errors import API_PREFIX
+from inference.api.schema import COMPONENTS
 from tenants.accounts.api import idempotency
 from tenants.accounts.api.idempotency import IdempotentView
 from tenants.base.errors import INTERNAL_MESSAGE, ErrorCode, HmiError
@@ -105,6 +111,60 @@ class HmiAutoSchema(AutoSchema):
         ):
             headers += [IDEMPOTENCY_KEY, REPLAYED]
         return [*super().get_override_parameters(), *headers]
+
+
+class TypeSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+    """Describes a request or response whose type is a msgspec struct or a TypedDict."""
+
+    @classmethod
+    def _matches(cls, target: Any) -> bool:
+        return isinstance(target, type) and (issubclass(target, Struct) or is_typeddict(target))
+
+    def get_name(self, auto_schema: AutoSchema, direction: Literal["request", "response"]) -> str:
+        """Return the name of the type. That of a request ends in ``Call``, for which "Request" is added."""
+        return str(self.target.__name__).removesuffix("Call")
+
+    def map_serializer(self, auto_schema: AutoSchema, direction: Literal["request", "response"]) -> Json:
+        """Return the schema of the type, and register those of the types that it names."""
+        types = {each.__name__: each for each in _types_in(self.target)}
+        _, schemas = schema_components(types.values(), ref_template="#/components/schemas/{name}")
+        for name, schema in schemas.items():
+            del schema["title"]
+            schema["description"] = cleandoc(schema.get("description", ""))
+            _type_enums(schema)
+            if is_typeddict(types.get(name)):  # msgspec sorts their fields
+                fields = schema["properties"]
+                schema["properties"] = {field: fields[field] for field in get_type_hints(types[name])}
+        own: Json = schemas.pop(self.target.__name__)
+        for name, schema in schemas.items():
+            component = ResolvedComponent(name, ResolvedComponent.SCHEMA, schema, name)  # type: ignore[no-untyped-call]
+            auto_schema.registry.register_on_missing(component)
+        return own
+
+
+def _types_in(hint: Any) -> Iterator[type]:
+    """Yield the structs and typed dictionaries in the fields of a type, and those that constraints name."""
+    if TypeSchema._matches(hint):
+        yield hint
+        parts: Iterator[Any] = iter(get_type_hints(hint, include_extras=True).values())
+    else:
+        metas = (each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Meta))
+        named = (one for each in metas for one in (each.extra or {}).get(COMPONENTS, ()))
+        parts = iter((*named, *get_args(hint)))
+    for part in parts:
+        yield from _types_in(part)
+
+
+def _type_enums(schema: Any) -> None:
+    """Add the type of each choice of strings, which msgspec leaves out and drf-spectacular needs."""
+    if isinstance(schema, dict):
+        if "enum" in schema:
+            schema.setdefault("type", "string")
+        for part in schema.values():
+            _type_enums(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            _type_enums(part)
 
 
 def first_sentence(text: str) -> str:

@@ -31,8 +31,8 @@ SEEN_FOR_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """Who asks, the digest and the name of the root that must be served for it, and how many seconds they
-    wait at most. ``weight`` is the tenant's share of the engine beside that of others."""
+    """What admission reads of a request: its tenant, the digest and name of its root, its timeout in seconds.
+    ``weight`` is the tenant's share of the engine beside that of others."""
 
     tenant: str
     root: str
@@ -43,7 +43,7 @@ class AdmissionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServingState:
-    """How serving stands: the workers with a heartbeat, how many requests are outstanding and of how many
+    """The state of serving: the workers with a heartbeat, how many requests are outstanding and of how many
     tokens, by the digest of their root and by tenant, and the digests of roots ``served_lately``."""
 
     workers: Sequence[WorkerStatus]
@@ -52,28 +52,28 @@ class ServingState:
     served_lately: Collection[str] = ()
 
 
-def admit(asking: AdmissionRequest, standing: ServingState) -> None:
-    """Raises ``worker_unavailable`` when nobody serves what is asked for, and ``queue_full`` when the answer
-    would come too late. Requests for a worker that was lost wait for it, as those do that it had taken."""
-    serving = _serving(asking, standing)
-    wait = expected_wait_s(asking, _before(serving, standing.outstanding_tokens), serving)
-    if wait > asking.seconds:
+def admit(request: AdmissionRequest, state: ServingState) -> None:
+    """Raise ``worker_unavailable`` if no worker serves the root, and ``queue_full`` if the expected wait is
+    longer than the timeout. Requests for a root that was served a moment ago wait for the next worker."""
+    serving = _serving(request, state)
+    wait = expected_wait_s(request, _before(serving, state.outstanding_tokens), serving)
+    if wait > request.seconds:
         raise HmiError(
             ErrorCode.QUEUE_FULL,
             f"The estimated wait of {format_seconds(wait)} exceeds the timeout of "
-            f"{format_seconds(asking.seconds)}.",
+            f"{format_seconds(request.seconds)}.",
             details={
                 "expected_wait_s": round(wait, 3),
-                **_counts(asking.tenant, _before(serving, standing.outstanding)),
+                **_counts(request.tenant, _before(serving, state.outstanding)),
             },
-            retry_after=_within_bounds(wait - asking.seconds),
+            retry_after=_within_bounds(wait - request.seconds),
         )
 
 
-def no_room(refusal: QueueFull, asking: AdmissionRequest, standing: ServingState) -> HmiError:
-    """What the caller is told when the queue has no place for the tenant."""
+def no_room(refusal: QueueFull, request: AdmissionRequest, state: ServingState) -> HmiError:
+    """The ``queue_full`` error of a request for which the queue has no place."""
     capacity: int = settings.HMI_INFER_CAPACITY
-    serving = serving_root(asking.root, standing.workers)
+    serving = serving_root(request.root, state.workers)
     rate = _rate_of_all(worker.recently.behind_per_s for worker in serving)
     too_many = answers_until_room(refusal, capacity)
     soonest = RETRY_SOONEST_S if serving else RETRY_NO_WORKER_S
@@ -86,24 +86,24 @@ def no_room(refusal: QueueFull, asking: AdmissionRequest, standing: ServingState
 
 
 def expected_wait_s(
-    asking: AdmissionRequest, tokens: Mapping[str, int], serving: Sequence[WorkerStatus]
+    request: AdmissionRequest, tokens: Mapping[str, int], serving: Sequence[WorkerStatus]
 ) -> float:
-    """Seconds until it would be this tenant's turn, where so many tokens of each tenant are outstanding; 0.0
-    while it is not known how fast the workers can be.
+    """The expected wait in seconds, from the outstanding ``tokens`` of each tenant; 0.0 while no rate is
+    known.
 
     Tenants take turns. Until the last of a tenant's tokens is computed, each other tenant has as many
     computed as that one has, or all it asked for; a heavier tenant's turn comes more often.
     """
-    own = tokens.get(asking.tenant, 0)
-    turns = own / asking.weight
-    others = sum(min(count, turns) for tenant, count in tokens.items() if tenant != asking.tenant)
+    own = tokens.get(request.tenant, 0)
+    turns = own / request.weight
+    others = sum(min(count, turns) for tenant, count in tokens.items() if tenant != request.tenant)
     rate = _rate_of_all(worker.recently.behind_tokens_per_s for worker in serving)
     return (own + others) / rate if rate else 0.0
 
 
 def _rate_of_all(rates: Iterable[float]) -> float:
-    """What all workers do a second while requests wait for them; 0.0 unless they all are behind: who is not
-    takes the next request at once."""
+    """The sum of the rates of workers with requests waiting; 0.0 if one has none, since it takes the next
+    request at once."""
     each = list(rates)
     return sum(each) if all(each) else 0.0
 
@@ -116,7 +116,7 @@ def serving_root(root: str, workers: Iterable[WorkerStatus]) -> list[WorkerStatu
 def _before(
     serving: Sequence[WorkerStatus], outstanding: Mapping[str, Mapping[str, int]]
 ) -> Mapping[str, int]:
-    """What is outstanding with these workers, by tenant: that for all roots that one of them serves."""
+    """Outstanding counts by tenant, of all roots that these workers serve."""
     roots = {root for worker in serving for root in worker.root_digests}
     counts: Counter[str] = Counter()
     for root in roots & outstanding.keys():
@@ -124,13 +124,13 @@ def _before(
     return counts
 
 
-def _serving(asking: AdmissionRequest, standing: ServingState) -> list[WorkerStatus]:
-    serving = serving_root(asking.root, standing.workers)
-    if serving or asking.root in standing.served_lately:
+def _serving(request: AdmissionRequest, state: ServingState) -> list[WorkerStatus]:
+    serving = serving_root(request.root, state.workers)
+    if serving or request.root in state.served_lately:
         return serving
-    states = {worker.state for worker in standing.workers}
+    states = {worker.state for worker in state.workers}
     if "ready" in states:
-        message = f"No inference worker serves the root {asking.root_name} yet."
+        message = f"No inference worker serves the root {request.root_name} yet."
         raise _unavailable(message, "root", RETRY_LOADING_S)
     if "loading" in states:
         raise _unavailable("The inference worker is still loading.", "loading", RETRY_LOADING_S)
@@ -151,28 +151,28 @@ def _within_bounds(seconds: float) -> int:
 
 
 class Gateway:
-    """An `InferClient` and what it last saw of the queue, shared by all threads of a process."""
+    """An `InferClient` and the last known state of serving, shared by all threads of a process."""
 
     def __init__(self) -> None:
         self.client = InferClient(settings.REDIS_URL, capacity=settings.HMI_INFER_CAPACITY)
-        self._standing = ServingState((), {}, {})
+        self._state = ServingState((), {}, {})
         self._looked_at = float("-inf")
 
     @property
-    def standing(self) -> ServingState:
-        """How serving stood a moment ago. Raises RedisError."""
+    def state(self) -> ServingState:
+        """The state of serving, at most SEEN_FOR_S old. Raises RedisError."""
         self.look_if_stale()
-        return self._standing
+        return self._state
 
     def look_if_stale(self) -> None:
-        """Look, unless that was a moment ago. Raises RedisError."""
+        """Read the state again if it is older than SEEN_FOR_S. Raises RedisError."""
         if time.monotonic() - self._looked_at > SEEN_FOR_S:
             self.look()
 
     def look(self) -> None:
-        """See how serving stands now. Raises RedisError."""
+        """Read the state of serving. Raises RedisError."""
         redis, queue = self.client.redis, self.client.queue
-        self._standing = ServingState(
+        self._state = ServingState(
             workers_alive(redis),
             queue.outstanding(),
             queue.outstanding_tokens(),
@@ -183,7 +183,7 @@ class Gateway:
 
 @contextmanager
 def reaching_the_queue() -> Iterator[None]:
-    """A queue that does not answer is the client's `worker_unavailable`."""
+    """Turn a RedisError within the block into `worker_unavailable`."""
     try:
         yield
     except RedisError as error:

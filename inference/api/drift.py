@@ -96,8 +96,8 @@ def drift_record(*, day: AnswerDay, version: Version, outside: list[Figure]) -> 
     was the first."""
     first = AnswerDay.unscoped.filter(pk=day.pk, drift="").update(drift=", ".join(map(str, outside)))
     if first:
-        told = {each.name: {"served": each.served, "dev": each.dev} for each in outside}
-        drift_notify(version=version, day=day.day, figures=told)
+        served = {each.name: {"served": each.served, "dev": each.dev} for each in outside}
+        drift_notify(version=version, day=day.day, figures=served)
     return bool(first)
 
 

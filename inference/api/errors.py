@@ -1,5 +1,4 @@
-"""In which shape the clients of an address expect an error. Each protocol registers its own
-(`register_errors`)."""
+"""Renders errors in the format of the protocol of an address. Each protocol registers its own format."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ API_PREFIX: Final = "/api/"
 
 @dataclass(frozen=True, slots=True)
 class ErrorFormat:
-    """How a protocol writes errors at the addresses that begin with ``prefix``."""
+    """The status and the JSON body of errors at the addresses that begin with ``prefix``."""
 
     prefix: str
     status: Callable[[HmiError], int]
@@ -25,12 +24,12 @@ _formats: list[ErrorFormat] = [
 
 
 def register_errors(error_format: ErrorFormat) -> None:
-    """Called once by each protocol, while Django starts."""
+    """Register the format of a protocol, once, while Django starts."""
     _formats.append(error_format)
 
 
 def speaks_json(path: str) -> bool:
-    """Whether programs ask at this address, and not people in a browser."""
+    """Whether the address is one of an API, whose errors are JSON, and no page."""
     return _format_of(path) is not None
 
 

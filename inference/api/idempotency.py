@@ -1,9 +1,9 @@
-"""The same infer request twice, one answer: what the header Idempotency-Key is for."""
+"""Idempotency keys of infer requests: a repeated request gets the kept answer of the first."""
 
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +16,7 @@ from tenants.accounts.api.idempotency import key_in_use, key_reused
 
 log = logging.getLogger(__name__)
 
-Answer = dict[str, Any]
+Answer = Mapping[str, Any]
 _ENCODER: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
 
 
@@ -69,7 +69,7 @@ def claim_answer(*, tenant: str, key: str | None, body: object, seconds: float) 
 
 
 def _digest(body: object) -> str:
-    """Of the JSON value. It is written in pieces, between which other threads run."""
+    """The SHA-256 of a JSON value. It is encoded in pieces, between which other threads run."""
     digest = hashlib.sha256()
     for piece in _ENCODER.iterencode(body):
         digest.update(piece.encode("utf-8", "surrogatepass"))
@@ -77,7 +77,7 @@ def _digest(body: object) -> str:
 
 
 def _try(step: Callable[..., None], *given: object) -> None:
-    """An answer is sent also when it cannot be kept."""
+    """Call ``step``; log a RedisError, so that the answer is sent even if it cannot be kept."""
     try:
         step(*given)
     except RedisError as error:

@@ -1,25 +1,25 @@
 """Infer requests: runs a prepared one (`InferRun`), composes its answer or error from the worker's reply, and
-writes its usage and the headers of its answer. The REST views and the pages call this."""
+counts it. The REST views and the pages call this."""
 
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django.db import InterfaceError, OperationalError
-from drf_spectacular.utils import OpenApiParameter
-from msgspec.structs import asdict
+from msgspec import to_builtins
 from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import gateway, reaching_the_queue
-from inference.api.answer_counts import count_answers
 from inference.api.level_checks import check_sample
 from inference.api.pending_response import Outcome
 from inference.api.prepared_request import PreparedRequest, outputs_of
 from inference.api.rates.spending import refund, spend
 from inference.api.request_trace import RequestTrace
+from inference.api.schema import AnsweredBy, InferAnswer
 from inference.api.submitter import Submission, submitter
 from inference.cascade.answer_plan import AnswerPlan
-from inference.number_format import format_number, format_seconds
+from inference.cascade.dispatcher import AnswerPolicy, Level
+from inference.number_format import format_seconds
 from inference.queueing.log_fields import reply_fields
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts
 from inference.text.codec import TextCodec
@@ -28,32 +28,13 @@ from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
 from tenants.usage.models import RequestStatus
+from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.usage import answers_record, usage_record
 
 log = logging.getLogger(__name__)
 
 NOT_READY_RETRY_S: Final = 2
 _KNOWN_CODES: Final = frozenset(code.value for code in ErrorCode)
-
-MODEL: Final = "x-hmi-model"
-DIGEST: Final = "x-hmi-digest"
-CASCADE: Final = "x-hmi-cascade"
-NUMBER_FORMAT: Final = "x-hmi-number-format"
-HIT_RATIO: Final = "x-hmi-plot-hit-ratio"
-TIMES: Final = "Server-Timing"
-
-HEADER_DESCRIPTIONS: Final = {
-    MODEL: "The version that answered: `tenant/model:version`.",
-    DIGEST: "Its digest.",
-    CASCADE: "The digest of its cascade's profile; absent if that is part of the version.",
-    NUMBER_FORMAT: "What it was computed in, such as `bfloat16`.",
-    HIT_RATIO: "The share of fragments that the tables held whole; absent if no fragment was looked up.",
-    TIMES: "Milliseconds by stage, as in `timings_ms`: `queue;dur=9.4, retrieval;dur=1.4`.",
-}
-HEADER_PARAMETERS: Final = [
-    OpenApiParameter(name, location=OpenApiParameter.HEADER, description=description, response=[200])
-    for name, description in HEADER_DESCRIPTIONS.items()
-]
 
 
 class InferRun:
@@ -89,7 +70,7 @@ class InferRun:
         """Cancel the request if it has no reply. For any thread; returns at once."""
         self._submission.cancel()
 
-    def conclude(self, outcome: Outcome[InferReply | None]) -> dict[str, Any]:
+    def conclude(self, outcome: Outcome[InferReply | None]) -> InferAnswer:
         """The answer, as the JSON value that clients get, from the outcome of `wait`. Raises HmiError: what
         `wait` raised, `cancelled`, `deadline_exceeded`, and whatever the worker reports."""
         try:
@@ -122,7 +103,7 @@ def is_of_today(error: BaseException) -> bool:
     return isinstance(error, Exception)
 
 
-def conclude(prepared: PreparedRequest, reply: InferReply | None) -> dict[str, Any]:
+def conclude(prepared: PreparedRequest, reply: InferReply | None) -> InferAnswer:
     """The JSON value of the answer, once the request is counted. Raises HmiError: ``deadline_exceeded``
     without a reply, or what the reply says."""
     if reply is None:
@@ -180,25 +161,70 @@ def _count(prepared: PreparedRequest, reply: InferReply | None, answer: Mapping[
         )
 
 
-def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:
+def count_answers(
+    codec: TextCodec, plan: AnswerPlan, results: Sequence[Mapping[str, Any]], plot: PlotCounts
+) -> AnswerCount:
+    """The counts of the results of one request. Embeddings count for nothing: nobody is sure of them.
+
+    A cascade with a target of its own escalates as that asks for; only what the version's own choice decided
+    counts as decided by the cascade.
+    """
+    if codec.names is None:
+        return AnswerCount()
+    by_cascade = plan.dispatcher is not None and plan == codec.plan(AnswerPolicy.CASCADE)
+    return AnswerCount(
+        requests=1,
+        texts=len(results),
+        table_texts=len(results) if plan.level is Level.TABLE else 0,
+        confidence=sum(first_confidence(one) for one in results),
+        cascade_texts=len(results) if by_cascade else 0,
+        escalated_texts=sum(went_on(one) for one in results) if by_cascade else 0,
+        whole=plot.trigram,
+        part=plot.bigram,
+        unigram=plot.unigram,
+    )
+
+
+def went_on(result: Mapping[str, Any]) -> bool:
+    """Whether the tables answered first, and the text went on to the level FULL."""
+    return "table" in result
+
+
+def first_confidence(result: Mapping[str, Any]) -> float:
+    """The calibrated probability of the level that read the text first; 0.0 of a number, which has none."""
+    return float(result.get("table", result).get("confidence", 0.0))
+
+
+def answer_of(prepared: PreparedRequest, reply: InferReply) -> InferAnswer:
     """The JSON value of a good answer; it names the exact version that gave it. Raises HmiError where the
     numbers make no prediction."""
     model = reply.model
     name = f"{model.tenant}/{model.hplm}"
-    optional = {"cascade": prepared.cascade, "number_format": reply.number_format}
-    known = {name: value for name, value in optional.items() if value}
+    answered_by: AnsweredBy = {
+        "name": name,
+        "version": model.version,
+        "digest": model.digest,
+        "number_format": reply.number_format,
+    }
+    if prepared.cascade:
+        answered_by["cascade"] = prepared.cascade
     return {
         "id": prepared.request_id,
-        "model": {"name": name, "version": model.version, "digest": model.digest, **known},
+        "model": answered_by,
         "results": results_of(prepared.codec, prepared.encoded, reply, prepared.plan),
         "usage": {
             "inputs": len(prepared.encoded),
             "tokens": prepared.tokens,
             "truncated": sum(each.truncated for each in prepared.encoded),
         },
-        "plot": {**asdict(reply.plot), "hit_ratio": hit_ratio(reply.plot)},
-        "batch": asdict(reply.batch),
-        "timings_ms": asdict(reply.timings_ms),
+        "plot": {
+            "trigram": reply.plot.trigram,
+            "bigram": reply.plot.bigram,
+            "unigram": reply.plot.unigram,
+            "hit_ratio": hit_ratio(reply.plot),
+        },
+        "batch": {"rows": reply.batch.rows, "tenants": reply.batch.tenants},
+        "timings_ms": to_builtins(reply.timings_ms),
     }
 
 
@@ -240,21 +266,3 @@ def _error_of(reply: InferReply, asked: ModelRef) -> HmiError:
         message = f"{asked.hplm}:{asked.version} is not loaded yet. Try again in a moment."
         return HmiError(ErrorCode.MODEL_NOT_READY, message, param="model", retry_after=NOT_READY_RETRY_S)
     return HmiError(code, reply.error.message)
-
-
-def answer_headers(answer: Mapping[str, Any]) -> dict[str, str]:
-    """The response headers of an answer of `infer`, also of one kept under an idempotency key."""
-    model, ratio = answer["model"], answer["plot"].get("hit_ratio")
-    headers = {
-        MODEL: f"{model['name']}:{model['version']}",
-        DIGEST: model["digest"],
-        TIMES: ", ".join(
-            f"{stage};dur={format_number(spent)}" for stage, spent in answer["timings_ms"].items()
-        ),
-    }
-    optional = {
-        CASCADE: model.get("cascade"),
-        NUMBER_FORMAT: model.get("number_format"),
-        HIT_RATIO: ratio,
-    }
-    return headers | {name: str(value) for name, value in optional.items() if value is not None}

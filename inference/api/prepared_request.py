@@ -1,10 +1,12 @@
-"""A tenant's infer request, once its texts are token ids; and the codec of each model, which reads them."""
+"""A tenant's infer request, once its texts are token ids: which version answers, canaries among them, and the
+codec of each model, which reads its texts and outputs."""
 
 import logging
 import math
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -13,12 +15,11 @@ from django.conf import settings
 from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import AdmissionRequest
-from inference.api.canary import version_for
 from inference.api.rates.limits import DailyLimit, Limits, daily_limit, limits_of
 from inference.api.rates.spending import TooLongRefusal, reading_texts
 from inference.api.validation import InferCall, default_policy, fit_inputs
 from inference.cascade.answer_plan import AnswerPlan
-from inference.cascade.dispatcher import HASH_BYTES
+from inference.cascade.dispatcher import HASH_BYTES, draw
 from inference.cascade.profile import CascadeProfile
 from inference.errors import HplmError
 from inference.queueing.log_fields import request_fields
@@ -33,7 +34,7 @@ from tenants.accounts.models import ApiKey, Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached
 from versiontree.artifact_store import ArtifactStore
-from versiontree.tree.resolution import require_encoder, resolve_model_cached
+from versiontree.tree.resolution import ResolvedModel, require_encoder, resolve_model_cached
 
 Part = TypeVar("Part")
 
@@ -68,8 +69,8 @@ class PreparedRequest:
     reference: str = ""
 
     @property
-    def how(self) -> How:
-        """What an `InferClient` is told of it, beyond model and sequences."""
+    def request_options(self) -> How:
+        """The arguments of `InferClient.request` beyond model and sequences."""
         return {
             "root": self.admission.root,
             "seconds": self.admission.seconds,
@@ -98,7 +99,7 @@ def prepare_request(
     """Resolve the model of the call for `tenant`, choose between an alias's version and its canary, and
     tokenise the inputs.
 
-    The caller has checked that whoever asks may act for the tenant. With `embed` each result is the text's
+    The caller has checked the permission to act for the tenant. With `embed` each result is the text's
     `embedding`, whatever the model's task is. Raises HmiError: inputs that are not those of the model,
     `invalid_field` (a generative model), `not_found`, `model_not_ready`, `quota_exceeded`, `rate_limited`.
     """
@@ -135,6 +136,24 @@ def prepare_request(
     )
     bind_contextvars(**prepared.log_fields)
     return prepared
+
+
+def version_for(model: ResolvedModel, inputs: Sequence[InferInput]) -> ResolvedModel:
+    """The canary of the model for its share of the requests, else the model itself.
+
+    The inputs of the request and the canary alone decide, so that the same request is always answered by the
+    same version. A larger share keeps the requests of a smaller one.
+    """
+    if model.canary is None:
+        return model
+    is_drawn = draw(_request_hash(inputs, salt=model.canary.digest)) < model.canary_percent / 100
+    return model.canary if is_drawn else model
+
+
+def _request_hash(inputs: Sequence[InferInput], *, salt: str) -> bytes:
+    """HASH_BYTES of all the inputs. With its salt the draw does not depend on that of the dispatcher."""
+    parts = [salt.encode(), *(given.digest(HASH_BYTES) for given in inputs)]
+    return blake2b(b"".join(parts), digest_size=HASH_BYTES).digest()
 
 
 def text_codec(*, root: str, version: str, cascade: str = "", embed: bool) -> TextCodec:

@@ -81,7 +81,7 @@ class RequestTrace:
             self.texts = [kept_text(text) for text in texts()]
 
     def record(self, status: int, code: str = "") -> None:
-        """Add the request to its tenant's log, if it is known whose it is, and count it if it has no answer.
+        """Add the request to its tenant's log, if that is known, and count it if it has no answer.
         ``code`` is that of the error that ended it. Called again it does nothing."""
         if self.tenant is None or self._is_recorded:
             return

@@ -1,4 +1,4 @@
-"""What stays of prompts and answers in Redis (see `inference.queueing.retention`)."""
+"""Deletes prompts and answers from Redis (see `inference.queueing.retention`)."""
 
 from django.conf import settings
 

@@ -1,4 +1,4 @@
-"""How serving stands, for the page of those who run it."""
+"""The state of the queue and the workers, and commands to workers, for administrators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,26 +22,26 @@ class Serving:
 
 
 def trace_of(worker: str) -> bytes | None:
-    """What the pipeline of a worker did last, for a trace viewer; None when no such worker is there, or it
-    does not answer within seconds. Raises RedisError when it cannot be asked."""
+    """A trace of the worker's last batches, for a trace viewer; None if there is no such worker, or it does
+    not answer within seconds. Raises RedisError."""
     return _asked(worker, TRACE)
 
 
 def order(worker: str, what: str) -> bool:
-    """Tell a worker to ``drain``, ``resume`` or ``refresh``; False when no such worker is there, or it did
-    not obey within seconds. Raises RedisError when it cannot be told."""
+    """Send the command ``drain``, ``resume`` or ``refresh``; False if there is no such worker, or it does not
+    answer within seconds. Raises RedisError."""
     return _asked(worker, what) == DONE
 
 
 def _asked(worker: str, what: str) -> bytes | None:
-    """What a worker that is there answers. Nobody waits for one that is not."""
+    """The answer of the worker; None at once if it has no heartbeat."""
     redis = gateway().client.redis
     alive = any(status.name == worker for status in workers_alive(redis))
     return ask(redis, worker, what) if alive else None
 
 
 def serving_now() -> Serving:
-    """As of this moment. Raises RedisError when the queue cannot be reached."""
+    """The present state. Raises RedisError if the queue cannot be reached."""
     client = gateway().client
     by_root = {root: sum(tenants.values()) for root, tenants in client.queue.outstanding().items()}
     capacity: int = settings.HMI_INFER_CAPACITY

@@ -37,8 +37,10 @@ CLOSE_S: Final = 5.0
 
 
 class Submission:
-    """One request on its way to the workers, and the reply to come. ``cancel_pool`` cancels it where nobody
-    waits for it any more; ``forget`` is called once there is nothing more to wait for."""
+    """A submitted request and its future reply. ``cancel_pool`` runs its cancellation; ``forget`` is called
+    once it has a reply or an error.
+
+    Event loops await `reply`, any thread may call `cancel`, and the thread of the `Submitter` the rest."""
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class Submission:
         self.accepted = self._cancelled = False
 
     async def reply(self) -> InferReply | None:
-        """The reply, None when nothing came back in time. Raises HmiError when nothing was accepted."""
+        """The reply; None if none came in time. Raises HmiError if the request was refused."""
         try:
             return await asyncio.wait_for(asyncio.wrap_future(self._reply), self._seconds)
         except TimeoutError:
@@ -77,22 +79,22 @@ class Submission:
 
     @property
     def is_wanted(self) -> bool:
-        """Until who asked has gone, or its time is over."""
+        """False once the caller disconnected, or the timeout passed."""
         return not self._cancelled
 
     def accept(self) -> None:
-        """The workers have it."""
+        """Mark it as queued, and cancel it if it was canceled meanwhile."""
         self.accepted = True
         if self._cancelled:  # until now nobody could have found it
             self._take_back()
 
     def refuse(self, error: HmiError) -> None:
-        """They will not have it."""
+        """Set the error that `reply` raises."""
         with suppress(InvalidStateError):
             self._reply.set_exception(error)
 
     def answer(self, reply: InferReply) -> None:
-        """This is it."""
+        """Set the reply."""
         with suppress(InvalidStateError):
             self._reply.set_result(reply)
 
@@ -102,7 +104,7 @@ class Submission:
 
 
 class Submitter:
-    """The thread that submits."""
+    """Submits requests in batches from a thread of its own. Any thread may call `submit`."""
 
     def __init__(self, connection: Gateway) -> None:
         self._gateway = connection
@@ -114,9 +116,9 @@ class Submitter:
         self._thread.start()
 
     def submit(self, prepared: PreparedRequest) -> Submission:
-        """Send the request off. Its reply is expected from now on."""
+        """Queue the request for the thread. Its reply is expected from now on."""
         client = self._gateway.client
-        message = client.request(prepared.model, prepared.sequences, **prepared.how)
+        message = client.request(prepared.model, prepared.sequences, **prepared.request_options)
         submission = Submission(prepared, message, self._cancel_pool, client.forget)
         client.expect(message, submission.answer)
         self._submissions.put(submission)
@@ -155,7 +157,8 @@ class Submitter:
         return submission.is_wanted
 
     def _submit(self, submissions: list[Submission]) -> None:
-        """A queue that cannot be reached takes seconds to say so: who has waited for that hears it, too."""
+        """Submit the requests. Those that were made before a failure to reach the queue fail with it, since
+        finding out takes seconds."""
         fresh = [one for one in submissions if one.made_at > self._failed_at]
         failure = self._try_submit(fresh) if fresh else None
         if failure is not None:
@@ -195,7 +198,7 @@ class Submitter:
 
     def _why_not(self, submission: Submission) -> HmiError | None:
         try:
-            admit(submission.prepared.admission, self._gateway.standing)
+            admit(submission.prepared.admission, self._gateway.state)
         except HmiError as error:
             return error
         return None
@@ -205,7 +208,7 @@ class Submitter:
     ) -> HmiError:
         try:
             with reaching_the_queue():
-                return refusal_of(outcome, prepared.request_id, prepared.admission, self._gateway.standing)
+                return refusal_of(outcome, prepared.request_id, prepared.admission, self._gateway.state)
         except HmiError as error:
             return error
 
@@ -213,12 +216,12 @@ class Submitter:
 def refusal_of(
     outcome: QueueFull | CallOutstanding | RedisError,
     request_id: str,
-    asking: AdmissionRequest,
-    standing: ServingState,
+    request: AdmissionRequest,
+    state: ServingState,
 ) -> HmiError:
-    """What the caller is told of a request that the queue does not accept. Raises a RedisError again."""
+    """The error of a request that the queue did not accept. Raises a RedisError again."""
     if isinstance(outcome, QueueFull):
-        return no_room(outcome, asking, standing)
+        return no_room(outcome, request, state)
     if isinstance(outcome, CallOutstanding):
         message = f"The request {request_id} has no answer yet; choose another id."
         return HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER)
@@ -226,16 +229,15 @@ def refusal_of(
 
 
 def _take_back(message: InferRequest, request_id: str) -> None:
-    """Cancel exactly this request, and not what was asked by the same name since; and say in the log whether
-    it was in time."""
-    whose = {"request_id": request_id}
+    """Cancel this request, and not a later one of the same name. The log says whether it was in time."""
+    extra = {"request_id": request_id}
     try:
         with reaching_the_queue():
             cancelled = gateway().client.queue.cancel(message.tenant, message.call, request=message.id)
     except HmiError as error:
-        log.warning("the caller hung up, and the request goes on: %s", error, extra=whose)
+        log.warning("the caller hung up, and the request goes on: %s", error, extra=extra)
     else:
-        log.info("the caller hung up %s", "while waiting" if cancelled else "too late", extra=whose)
+        log.info("the caller hung up %s", "while waiting" if cancelled else "too late", extra=extra)
 
 
 _lock = threading.Lock()

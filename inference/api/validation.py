@@ -3,11 +3,11 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from django.conf import settings
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from inference.cascade.dispatcher import AnswerPolicy
@@ -39,30 +39,60 @@ def default_policy(version: str) -> AnswerPolicy:
     return AnswerPolicy(version or settings.HMI_POLICY)
 
 
-class InferCall(Struct, frozen=True, kw_only=True):
-    """A valid infer request: the fields of the JSON body. Its constructor checks the values, and raises
-    HmiError; ``parse_call`` checks the types, too.
+def _texts(*required: str, optional: str = "") -> dict[str, Any]:
+    names = [*required, optional] if optional else required
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+        "required": list(required),
+        "additionalProperties": False,
+    }
 
-    inputs: each a text or an object of texts; once checked, each is a dict of its texts by name, none empty.
-    quality: at which levels texts are answered; None for the default of the version. target: the model's
-    metric on its dev split that the cascade is to reach at the least cost, 0 to 1. explain: each result says
-    how each token was made.
-    """
 
-    model: str
-    inputs: Sequence[Any]
-    timeout_s: int | float | None = None
-    quality: Quality | None = None
-    target: float | None = None
-    explain: bool = False
+INPUT: Final = Meta(
+    extra_json_schema={"anyOf": [{"type": "string"}, _texts(TEXTS[0], optional=TEXTS[1]), _texts(*QUESTION)]}
+)
+"""The schema of an input, which `check_inputs` checks."""
+
+
+class InferCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An infer request."""
+
+    # ``parse_call`` checks all that the types say. The constructor checks the reference and the inputs, which
+    # then are dicts of their texts by name, none empty.
+    model: Annotated[
+        str, Meta(min_length=1, description="`model`, `tenant/model`, with `@alias` or `:version`.")
+    ]
+    inputs: Annotated[
+        Sequence[Annotated[Any, INPUT]],
+        Meta(
+            description="Each a text, or the object that the model's task takes: `text` and `text_pair`, or "
+            "`question` and `context` (a long one is read in windows that overlap). Each has one result."
+        ),
+    ]
+    timeout_s: Annotated[
+        Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds to wait at most.")
+    ] = None
+    quality: Annotated[
+        Quality | None,
+        Meta(
+            description="`fast`: every text is answered from the tables. `exact`: every text is computed in "
+            "full. `balanced`: the tables answer where the model is sure, and the other texts are computed. "
+            "By default the policy of the version decides, or that of the deployment."
+        ),
+    ] = None
+    target: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(
+            description="With `balanced`: the model's metric on its dev split that is to be reached at least "
+            "cost."
+        ),
+    ] = None
+    explain: Annotated[bool, Meta(description="Each result says how each of its tokens was made.")] = False
 
     def __post_init__(self) -> None:
         force_setattr(self, "model", check_reference(self.model))
         force_setattr(self, "inputs", check_inputs(self.inputs))
-        if self.timeout_s is not None and not 0 < self.timeout_s < math.inf:
-            raise invalid("timeout_s", WRONG_TYPE["timeout_s"])
-        if self.target is not None and not 0 <= self.target <= 1:
-            raise invalid("target", WRONG_TYPE["target"])
         if self.target is not None and self.quality not in (None, BALANCED):
             raise invalid("target", f'A target requires the quality "{BALANCED}".')
 
@@ -104,7 +134,7 @@ def parse_call(body: object, *, timeout_header: str | None = None) -> InferCall:
         if name not in body:
             raise HmiError(ErrorCode.MISSING_FIELD, f"The field {name!r} is missing.", param=name)
     if timeout_header is not None and body.get("timeout_s") is None:
-        body = {**body, "timeout_s": _number(timeout_header)}
+        body = {**body, "timeout_s": _seconds(timeout_header)}
     try:
         return msgspec.convert(body, InferCall)
     except msgspec.ValidationError as error:
@@ -137,11 +167,14 @@ def tenant_in(reference: str) -> str | None:
     return tenant if slash else None
 
 
-def _number(header: str) -> float:
+def _seconds(header: str) -> float:
     try:
-        return float(header)
+        seconds = float(header)
     except ValueError:
-        raise invalid("timeout_s", "The timeout header must be a number of seconds above 0.") from None
+        seconds = math.nan
+    if not math.isfinite(seconds):
+        raise invalid("timeout_s", "The timeout header must be a number of seconds above 0.")
+    return seconds
 
 
 def check_inputs(value: Sequence[Any], *, may_be_blank: bool = False) -> tuple[dict[str, str], ...]:

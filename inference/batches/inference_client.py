@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from inference.api.answer_counts import count_answers
-from inference.api.infer import failure_of, results_of
+from inference.api.infer import count_answers, failure_of, results_of
 from inference.api.prepared_request import encode, token_sequences
 from inference.batches.background_calls import BackgroundCalls, InferenceCancelled
 from inference.cascade.answer_plan import AnswerPlan

@@ -8,7 +8,7 @@ from typing import IO, Any, Final
 from django.conf import settings
 from rest_framework.parsers import BaseParser
 
-from inference.api.large_bodies import hold
+from inference.api.parsers import hold
 from inference.api.validation import check_body_size, invalid
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.strict_json import parse_json

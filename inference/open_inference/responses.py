@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.http import HttpResponse
 
-from inference.api.infer import answer_headers
+from inference.api.schema import answer_headers
 from inference.open_inference.parsers import JSON_LENGTH
 from inference.open_inference.requests import BINARY_SIZE, OipRequest
 from inference.open_inference.signatures import Signature

@@ -14,12 +14,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from inference.api.admission import gateway, reaching_the_queue, serving_root
-from inference.api.callers import IsIdentified, enter_asked_tenant
-from inference.api.infer import HEADER_PARAMETERS
-from inference.api.infer_base_view import InferAPIView
 from inference.api.rates.limits import MANAGE
 from inference.api.rates.throttles import count_member_request
+from inference.api.schema import HEADER_PARAMETERS
 from inference.api.validation import parse_call, tenant_in
+from inference.api.views import InferAPIView, IsIdentified, enter_asked_tenant
 from inference.open_inference.parsers import JSON_LENGTH, Body, OipBodyParser
 from inference.open_inference.requests import parse_request
 from inference.open_inference.responses import BINARY_TYPE, JSON_TYPE, oip_response
@@ -114,7 +113,7 @@ class ModelReadyView(OipView):
         try:
             found = resolve_model_cached(tenant, reference)
             with reaching_the_queue():
-                ready = bool(serving_root(found.root_digest, gateway().standing.workers))
+                ready = bool(serving_root(found.root_digest, gateway().state.workers))
         except HmiError as error:
             if error.code not in NOT_READY_CODES:
                 raise

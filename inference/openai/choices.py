@@ -1,10 +1,15 @@
-"""One completion at the edge: from token events to text, log probabilities and the reason why it ended."""
+"""The choices of a completion in the web process: their tokens on the way to the event loop (`Arrivals`), and
+text, log probabilities and the finish reason made of them."""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Final
 
 from inference.generation.requests import FinishReason, TokenEvent
+from inference.queueing.messages import GeneratedToken, InferReply
 from inference.text.detokenizer import Detokenizer, TokenOffsets
 from inference.text.stop_strings import StopStrings
 from tenants.base.errors import ErrorCode, HmiError
@@ -147,3 +152,41 @@ def _error_of(event: TokenEvent) -> HmiError:
     if event.error is None or event.error.code not in _KNOWN_CODES:
         return HmiError(ErrorCode.INFERENCE_FAILED, "The model could not process the request.")
     return HmiError(ErrorCode(event.error.code), event.error.message)
+
+
+Arrival = tuple[int, GeneratedToken | InferReply]
+"""The number of a choice, and a token or the reply of it."""
+
+
+class Arrivals:
+    """A queue from the thread that reads replies, which calls `put`, to one task of an event loop, which
+    calls `take`."""
+
+    def __init__(self) -> None:
+        self._arrived: SimpleQueue[Arrival] = SimpleQueue()
+        self._wake: Callable[[], object] = lambda: None
+
+    def put(self, index: int, item: GeneratedToken | InferReply) -> None:
+        """Add an item; returns at once."""
+        self._arrived.put((index, item))
+        with suppress(RuntimeError):  # the loop is closed
+            self._wake()
+
+    async def take(self, seconds: float) -> list[Arrival]:
+        """All items so far; waits up to ``seconds`` for the first. Empty if there is none by then."""
+        loop, is_there = asyncio.get_running_loop(), asyncio.Event()
+        self._wake = lambda: loop.call_soon_threadsafe(is_there.set)
+        if taken := self._rest():
+            return taken
+        try:
+            await asyncio.wait_for(is_there.wait(), max(0.0, seconds))
+        except TimeoutError:
+            return []
+        return self._rest()
+
+    def _rest(self) -> list[Arrival]:
+        rest: list[Arrival] = []
+        with suppress(Empty):
+            while True:
+                rest.append(self._arrived.get_nowait())
+        return rest

@@ -18,8 +18,7 @@ from inference.api.rates.spending import charge, refund, spend
 from inference.api.request_trace import RequestTrace
 from inference.api.submitter import refusal_of
 from inference.number_format import format_seconds
-from inference.openai.arrivals import Arrival, Arrivals
-from inference.openai.choices import Delta
+from inference.openai.choices import Arrival, Arrivals, Delta
 from inference.openai.completions import Usage
 from inference.openai.prepared_completion import PreparedCompletion
 from inference.queueing.messages import GeneratedToken, InferReply, InferRequest
@@ -145,8 +144,8 @@ class CompletionRun:
             self._expected.enter_context(connection.client.expecting(request, put, put))
         for outcome in connection.client.queue.submit_all(self._requests):
             if isinstance(outcome, Exception):
-                name, asking = self.prepared.request_id, self.prepared.admission
-                raise refusal_of(outcome, name, asking, connection.standing)
+                name, admission = self.prepared.request_id, self.prepared.admission
+                raise refusal_of(outcome, name, admission, connection.state)
 
     def _request(self, connection: Gateway, index: int) -> InferRequest:
         prepared, name = self.prepared, self.prepared.request_id
@@ -321,10 +320,10 @@ class CompletionRun:
         return str(self._failure.code if isinstance(self._failure, HmiError) else ErrorCode.INTERNAL)
 
 
-def _admit(connection: Gateway, asking: AdmissionRequest) -> None:
+def _admit(connection: Gateway, request: AdmissionRequest) -> None:
     """Raises HmiError. What was so a moment ago refuses nobody."""
     try:
-        admit(asking, connection.standing)
+        admit(request, connection.state)
     except HmiError:
         connection.look()
-        admit(asking, connection.standing)
+        admit(request, connection.state)

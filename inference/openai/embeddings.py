@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiExample, extend_schema, inline_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.response import Response
 
-from inference.api.infer import HEADER_PARAMETERS, answer_headers
-from inference.api.infer_base_view import InferAPIView
+from inference.api.schema import HEADER_PARAMETERS, answer_headers
 from inference.api.validation import InferCall, fit_inputs, invalid, parse_call
+from inference.api.views import InferAPIView, json_response
 from inference.batches.endpoints import EncoderEndpoint
 from inference.openai.completions import hmi_json
 from inference.openai.errors import PermissiveNegotiation, error_responses
@@ -107,11 +107,11 @@ class EmbeddingsView(InferAPIView):
         return self.answer_later(submit, partial(_embeddings_response, options=body.options))
 
 
-def _embeddings_response(answer: Mapping[str, Any], options: EmbeddingOptions) -> Response:
+def _embeddings_response(answer: Mapping[str, Any], options: EmbeddingOptions) -> HttpResponse:
     model, tokens = answer["model"], answer["usage"]["tokens"]
     vectors = _embeddings_json(answer["results"], f"{model['name']}:{model['version']}", options)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return Response(vectors | {"usage": usage}, headers=answer_headers(answer))
+    return json_response(vectors | {"usage": usage}, answer_headers(answer))
 
 
 class EmbeddingsEndpoint(EncoderEndpoint):

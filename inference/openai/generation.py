@@ -1,21 +1,24 @@
 """`/v1/chat/completions` and `/v1/completions`: text that models write, whole or as it is written."""
 
 import time
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import Any, ClassVar, Final
 
 from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.response import Response
 
-from inference.api.callers import caller_check
 from inference.api.idempotency import claim_answer
-from inference.api.infer import DIGEST, HEADER_DESCRIPTIONS, MODEL, NUMBER_FORMAT
-from inference.api.infer_base_view import InferAPIView, SubmittedCall
 from inference.api.pending_response import Outcome
 from inference.api.rates.throttles import key_of
+from inference.api.schema import DIGEST, HEADER_DESCRIPTIONS, MODEL, NUMBER_FORMAT
+from inference.api.views import InferAPIView, SubmittedCall, json_response
 from inference.openai.completion_run import CompletedChoices, CompletionRun
 from inference.openai.completion_stream import stream_response
 from inference.openai.completions import CHAT, TEXT, ChoiceFormat, Heading, response_json
@@ -31,7 +34,9 @@ from inference.openai.prepared_completion import PreparedCompletion, prepare_com
 from inference.openai.request_fields import unsupported
 from tenants.accounts.api import idempotency
 from tenants.accounts.api.idempotency import check_key
-from tenants.accounts.models import Tenant
+from tenants.accounts.authentication import api_key_still_usable
+from tenants.accounts.models import ApiKey, Scope, Tenant
+from tenants.accounts.permissions import ROLE_OF_SCOPE, require_scope, tenant_for
 from tenants.usage.models import RequestApi
 
 EVENTS: Final = "text/event-stream"
@@ -78,7 +83,7 @@ class GenerationView(InferAPIView):
         claim = claim_answer(tenant=tenant.slug, key=idempotency_key, body=request.data, seconds=seconds)
         return self.answer_later(
             lambda: self._submit(self._run(request, call, tenant)),
-            lambda answer: Response(answer["body"], headers=answer["headers"]),
+            lambda answer: json_response(answer["body"], answer["headers"]),
             claim=claim,
         )
 
@@ -170,3 +175,22 @@ def heading_of(prepared: PreparedCompletion) -> Heading:
 def headers_of(heading: Heading) -> dict[str, str]:
     """The headers of the answer."""
     return {MODEL: heading.model, DIGEST: heading.digest}
+
+
+def caller_check(request: Request, tenant: Tenant) -> Callable[[], None]:
+    """What raises HmiError once the request would be refused: its key was revoked, has expired or lost its
+    scope, its member was removed or signed out, or the tenant is suspended or being deleted."""
+    key = key_of(request)
+    if key is not None:
+        return partial(_check_key, key)
+    return partial(_check_session, request.session.session_key, tenant.slug)
+
+
+def _check_key(key: ApiKey) -> None:
+    require_scope(api_key_still_usable(key), Scope.INFER)
+
+
+def _check_session(session_key: str | None, slug: str) -> None:
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    tenant_for(get_user(request), slug, ROLE_OF_SCOPE[Scope.INFER])

@@ -14,7 +14,7 @@ from django.conf import settings
 from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import AdmissionRequest
-from inference.api.canary import version_for
+from inference.api.prepared_request import version_for
 from inference.api.rates.limits import DailyLimit, Limits, daily_limit, limits_of
 from inference.api.rates.spending import TooLongRefusal, reading_texts
 from inference.api.validation import invalid

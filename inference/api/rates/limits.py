@@ -21,7 +21,7 @@ FORGET_AFTER_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """So many a minute: of ``what``, for ``whom``. ``bucket`` names where it is counted."""
+    """A rate limit: ``amount`` of ``what`` a minute for ``whom``. ``bucket`` names its token bucket."""
 
     bucket: str
     whom: str
@@ -30,29 +30,29 @@ class Limit:
 
     @property
     def full(self) -> int:
-        """What the bucket holds at most."""
+        """The capacity of the bucket."""
         return self.amount
 
     @property
     def per_second(self) -> float:
-        """What flows into the bucket."""
+        """The refill rate of the bucket."""
         return self.amount / 60
 
     @property
     def forget_after_s(self) -> float:
-        """A bucket from which nothing was taken for so long is full; 0: only when it has filled."""
+        """Seconds after which an unused bucket counts as full; 0: only when it has refilled."""
         return 0.0
 
     def least(self, amount: int) -> int:
-        """What must be there to take so much: of more than a minute's worth the rest is owed."""
+        """The level that a request for ``amount`` needs. More than a minute's worth overdraws the bucket."""
         return min(amount, self.amount)
 
     def wait_s(self, missing: float) -> float:
-        """Seconds until so much has flowed in."""
+        """Seconds until ``missing`` is refilled."""
         return max(0.0, missing / self.per_second)
 
     def exceeded(self, amount: int, *, left: float, wait_s: int) -> HmiError:
-        """The error for whoever wants so much and finds that little ``left``."""
+        """The error of a request for ``amount`` of which only ``left`` is there."""
         return HmiError(
             ErrorCode.RATE_LIMITED,
             f"Rate limit exceeded: {self.amount:,} {self.what} per minute for this {self.whom}."
@@ -64,8 +64,8 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class DailyLimit(Limit):
-    """So many a day (UTC). Nothing flows in. ``counted`` are in the usage already, so the bucket may hold
-    no more than the rest; a bucket that nobody knows holds that."""
+    """A limit of a day (UTC) without refill. ``counted`` requests are in the usage already, so a new bucket
+    holds the rest."""
 
     counted: int = field(compare=False, default=0)
 
@@ -93,7 +93,7 @@ class DailyLimit(Limit):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Those that requests of somebody count against: infer requests, their tokens, and all others."""
+    """The limits of a caller: on infer requests, their tokens, and all other requests."""
 
     requests: Sequence[Limit]
     tokens: Sequence[Limit]
@@ -101,7 +101,7 @@ class Limits:
 
 
 def limits_of(tenant: Tenant, key: ApiKey | None) -> Limits:
-    """The tenant's, and those of the key, which has one limit for requests of all kinds."""
+    """The limits of the tenant and of the key, which has one limit for requests of all kinds."""
     found = cached(f"rates:{tenant.pk}", lambda: tuple(rates_of(tenant)), settings.HMI_KEY_CACHE_S)
     if key is None:
         return _limits_of(tenant.pk, Rates(*found))
@@ -136,7 +136,7 @@ def daily_limit(tenant: Tenant) -> DailyLimit:
 
 
 def person_limits(user: User, what: str) -> list[Limit]:
-    """Those of somebody signed in, where it is not known for which tenant they ask."""
+    """The limits of a signed-in user while the tenant of the request is unknown."""
     usual = settings.HMI_RATE_MANAGE if what == MANAGE else settings.HMI_RATE_REQUESTS
     return _limits(PERSON, f"{PERSON}:{user.pk}", what, usual)
 

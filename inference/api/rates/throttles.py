@@ -1,20 +1,22 @@
-"""How often the API may be asked: what Django REST framework looks at before a view answers, and what counts
-when a member's tenant is known."""
+"""Rate limits of the API as throttles of Django REST framework, and the headers that report them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
+from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from inference.api.rates.headers import tell
-from inference.api.rates.limits import MANAGE, REQUESTS, Limit, Limits, limits_of, person_limits
-from inference.api.rates.spending import spend
+from inference.api.pending_response import when_complete
+from inference.api.rates.limits import MANAGE, REQUESTS, TOKENS, Limit, Limits, limits_of, person_limits
+from inference.api.rates.spending import BucketState, local_buckets, spend
+from inference.number_format import format_number
 from tenants.accounts.models import ApiKey, Tenant, User
 
 
 class ManageRate(BaseThrottle):
-    """Of all but infer requests."""
+    """Limits all requests but infer requests."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
         limits = _limits(request)
@@ -35,7 +37,7 @@ def count_member_request(request: Request, tenant: Tenant, what: str) -> None:
 
 
 class InferRate(BaseThrottle):
-    """Of infer requests. Their tokens are counted when it is known whose model is asked."""
+    """Limits infer requests. Their tokens are counted once the model is known."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
         limits = _limits(request)
@@ -47,13 +49,13 @@ class InferRate(BaseThrottle):
 
 
 def _limits(request: Request) -> Limits | None:
-    """Those of the tenant, where authentication or the view's permissions have found it out."""
+    """The limits of the request's tenant; None while authentication and permissions know no tenant."""
     tenant: Tenant | None = getattr(request, "tenant", None)
     return None if tenant is None else limits_of(tenant, key_of(request))
 
 
 def key_of(request: Request) -> ApiKey | None:
-    """The key that the request came with, if any."""
+    """The API key of the request, or None."""
     return request.auth if isinstance(request.auth, ApiKey) else None
 
 
@@ -64,5 +66,48 @@ def _of_person(request: Request, what: str) -> list[Limit]:
 def _count(
     request: Request, limits: Sequence[Limit], *, shown: Sequence[Limit] = (), next_to: Sequence[Limit] = ()
 ) -> None:
-    tell(request._request, [*limits, *shown])
+    report_limits(request._request, [*limits, *shown])
     spend(limits, next_to=next_to)
+
+
+REPORTED = "_rate_limits"
+
+
+def report_limits(request: HttpRequest, limits: Sequence[Limit]) -> None:
+    """Add these limits to those whose state the response's headers report."""
+    setattr(request, REPORTED, [*getattr(request, REPORTED, ()), *limits])
+
+
+class RateHeaders:
+    """`x-ratelimit-{limit,remaining,reset}-{requests,tokens}`, where it is known who asks. Of several limits
+    (the tenant's and the key's) the one of which the least is left."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        when_complete(response, partial(_add_headers, getattr(request, REPORTED, ())))
+        return response
+
+
+def _add_headers(limits: Sequence[Limit], response: HttpResponse) -> None:
+    """Add the headers of these limits; none without limits."""
+    headers = {
+        **_headers("tokens", [limit for limit in limits if limit.what == TOKENS]),
+        **_headers("requests", [limit for limit in limits if limit.what != TOKENS]),
+    }
+    for name, value in headers.items():
+        response.headers[name] = value
+
+
+def _headers(kind: str, limits: Iterable[Limit]) -> dict[str, str]:
+    states = [local_buckets().state(limit) for limit in limits]
+    if not states:
+        return {}
+    nearest: BucketState = min(states, key=lambda state: state.left)
+    return {
+        f"x-ratelimit-limit-{kind}": str(nearest.limit.amount),
+        f"x-ratelimit-remaining-{kind}": str(nearest.left),
+        f"x-ratelimit-reset-{kind}": f"{format_number(nearest.reset_s)}s",
+    }

@@ -1,6 +1,7 @@
 """What one version of a model answered, as counts."""
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import add, attrgetter
 from typing import Final, Self
 
 
@@ -22,7 +23,8 @@ class AnswerCount:
     failed: int = 0
 
     def __add__(self, other: Self) -> "AnswerCount":
-        return AnswerCount(*(one + more for one, more in zip(astuple(self), astuple(other), strict=True)))
+        return AnswerCount(*map(add, _values(self), _values(other)))
 
 
 COUNTED: Final = tuple(field.name for field in fields(AnswerCount))
+_values: Final = attrgetter(*COUNTED)

@@ -10,7 +10,7 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from rest_framework.test import APIClient
 
-from inference.api import large_bodies
+from inference.api import parsers
 from tests.integration.world import World, make_world
 
 MEBIBYTE = 1024**2
@@ -125,13 +125,13 @@ def test_large_bodies_in_progress_are_bounded_together(owner: APIClient) -> None
     large = json.dumps({"model": "mood", "inputs": ["x" * 1_500_000]})
 
     def hold_all_and_post(_: HttpRequest) -> HttpResponse:
-        large_bodies.hold(large_bodies.most_bytes())
+        parsers.hold(parsers.most_bytes())
         answers.append(owner.post(INFER, large, content_type=JSON))
         answers.append(owner.post(INFER, {"model": "mood", "inputs": ["x"]}, format="json"))
         return HttpResponse()
 
     answers: list[Any] = []
-    large_bodies.LargeBodies(hold_all_and_post)(HttpRequest())
+    parsers.LargeBodies(hold_all_and_post)(HttpRequest())
     refused, small = answers
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
     assert int(refused["Retry-After"]) >= 1

@@ -54,11 +54,11 @@ class Door:
         return answer
 
     def resolved(self, schema: Schema) -> Schema:
-        while "$ref" in schema or "allOf" in schema or "oneOf" in schema:
+        while {"$ref", "allOf", "anyOf"} & schema.keys():
             if "$ref" in schema:
                 schema = self.described["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
             else:
-                schema = next(iter(schema.get("allOf") or schema["oneOf"]))
+                schema = next(iter(schema.get("allOf") or schema["anyOf"]))
         return schema
 
     def numeric(self, schema: Schema) -> Iterator[tuple[str, ...]]:

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from hmi_site.openapi.schema import METHODS
-from inference.api.infer import DIGEST, HEADER_DESCRIPTIONS, MODEL
+from inference.api.schema import DIGEST, HEADER_DESCRIPTIONS, MODEL
 from inference.api.validation import InferCall
 
 

@@ -1,4 +1,4 @@
-"""Who is let in: never refused without need, and told when to come back."""
+"""Admission: requests are refused only if they would be late, with the time to retry after."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -61,19 +61,19 @@ def refusal(
 
 
 @given(tenants, seconds, st.lists(rates | st.just(0.0), min_size=1))
-def test_an_empty_queue_refuses_nobody(tenant: str, within_s: float, measured: list[float]) -> None:
+def test_empty_queue_refuses_nobody(tenant: str, within_s: float, measured: list[float]) -> None:
     admit(asking(tenant, within_s), standing([worker(rate) for rate in measured]))
 
 
 @given(seconds, st.dictionaries(st.sampled_from(TENANTS[1:]), st.integers(0, 500)), rates)
-def test_who_has_nothing_outstanding_is_let_in_however_many_others_wait(
+def test_tenant_with_nothing_outstanding_is_admitted_whatever_waits(
     within_s: float, others: dict[str, int], rate: float
 ) -> None:
     admit(asking("acme", within_s), standing([worker(rate)], others))
 
 
 @given(counts, seconds, st.lists(rates))
-def test_while_one_worker_keeps_up_nobody_is_refused(
+def test_worker_that_keeps_up_admits_everybody(
     outstanding: dict[str, int], within_s: float, measured: list[float]
 ) -> None:
     workers = [worker(rate) for rate in [*measured, 0.0]]
@@ -105,7 +105,7 @@ def test_a_heavier_tenant_waits_no_longer(
 
 
 @given(counts, tenants, seconds, rates)
-def test_whoever_is_refused_would_have_waited_too_long_and_hears_when_to_come_back(
+def test_request_is_refused_only_if_its_wait_exceeds_its_timeout(
     outstanding: dict[str, int], tenant: str, within_s: float, rate: float
 ) -> None:
     asked = asking(tenant, within_s)
@@ -119,13 +119,13 @@ def test_whoever_is_refused_would_have_waited_too_long_and_hears_when_to_come_ba
 
 
 @given(st.integers(0, 500), st.integers(0, 500), rates | st.just(0.0))
-def test_a_full_queue_tells_when_to_come_back(depth: int, own: int, rate: float) -> None:
+def test_full_queue_says_when_to_retry(depth: int, own: int, rate: float) -> None:
     error = no_room(QueueFull(depth, own), asking(), standing([worker(rate)]))
     assert (error.code, error.status) == ("queue_full", 429)
     assert 1 <= (error.retry_after or 0) <= 60
 
 
-def test_the_time_to_come_back_follows_from_what_was_measured(settings: Settings) -> None:
+def test_retry_after_follows_from_the_measured_rate(settings: Settings) -> None:
     settings.HMI_INFER_CAPACITY = 4
     late = refusal(asking(within_s=2.0), worker(0.5), outstanding={"acme": 3, "globex": 90})
     assert late.details == {"expected_wait_s": 12.0, "waiting": 93, "yours": 3}
@@ -138,7 +138,7 @@ def test_the_time_to_come_back_follows_from_what_was_measured(settings: Settings
     assert unserved.retry_after == 5
 
 
-def test_few_tokens_wait_briefly_however_long_the_requests_before_them_were() -> None:
+def test_expected_wait_is_of_tokens_not_of_requests() -> None:
     """Ten requests of 2,000 tokens each were answered in five seconds; now 50 short ones wait."""
     behind = worker(2.0)
     recently = Recently(behind_per_s=2.0, behind_tokens_per_s=4000.0)
@@ -162,7 +162,7 @@ def test_few_tokens_wait_briefly_however_long_the_requests_before_them_were() ->
         ([worker(root=OTHER_ROOT), worker(state="loading")], "root"),
     ],
 )
-def test_what_nobody_serves_is_refused_with_the_reason(workers: list[WorkerStatus], reason: str) -> None:
+def test_root_without_a_worker_is_refused_with_the_reason(workers: list[WorkerStatus], reason: str) -> None:
     refused = refusal(asking(), *workers)
     assert (refused.code, refused.status, refused.details) == (
         "worker_unavailable",
@@ -173,7 +173,7 @@ def test_what_nobody_serves_is_refused_with_the_reason(workers: list[WorkerStatu
 
 
 @pytest.mark.parametrize("left", [[], [worker(state="loading")], [worker(root=OTHER_ROOT)]])
-def test_a_request_waits_for_a_worker_that_was_lost_a_moment_ago(left: list[WorkerStatus]) -> None:
+def test_root_served_a_moment_ago_is_admitted_without_a_worker(left: list[WorkerStatus]) -> None:
     admit(asking(), ServingState(left, {}, {}, served_lately={ROOT}))
     with pytest.raises(HmiError):
         admit(asking(), ServingState(left, {}, {}, served_lately={OTHER_ROOT}))
@@ -191,22 +191,7 @@ def announce(empty_queue: Redis, served: Served) -> Iterator[Any]:
     close_gateway()
 
 
-@pytest.mark.parametrize(
-    ("state", "root", "reason"),
-    [("loading", None, "loading"), ("draining", None, "none"), ("ready", "another", "root")],
-)
-def test_a_request_that_nobody_can_serve_is_not_queued(
-    ask: Ask, announce: Any, empty_queue: Redis, state: State, root: str | None, reason: str
-) -> None:
-    announce(state, **({"root": root} if root else {}))
-    answer = ask("mood")
-    assert answer.status_code == 503
-    assert answer.json()["error"]["details"] == {"reason": reason}
-    assert int(answer["Retry-After"]) > 0
-    assert depth(empty_queue) == 0
-
-
-def test_a_request_that_would_come_too_late_is_not_queued_and_one_with_time_is(
+def test_request_that_would_be_late_is_not_queued(
     ask: Ask, announce: Any, empty_queue: Redis, served: Served
 ) -> None:
     announce("ready", rate=2.0)
@@ -222,9 +207,7 @@ def test_a_request_that_would_come_too_late_is_not_queued_and_one_with_time_is(
     assert depth(empty_queue) == 11
 
 
-def test_those_who_wait_for_other_workers_are_in_nobodys_way(
-    ask: Ask, announce: Any, empty_queue: Redis
-) -> None:
+def test_requests_of_other_roots_do_not_count_as_waiting(ask: Ask, announce: Any, empty_queue: Redis) -> None:
     announce("ready", rate=2.0)
     for serial in range(10):
         RequestQueue(empty_queue, capacity=100).submit(a_request(f"r{serial}", root=OTHER_ROOT))
@@ -232,7 +215,7 @@ def test_those_who_wait_for_other_workers_are_in_nobodys_way(
     assert depth(empty_queue) == 11
 
 
-def test_what_was_seen_a_moment_ago_refuses_nobody(ask: Ask, announce: Any, empty_queue: Redis) -> None:
+def test_stale_state_of_workers_refuses_nobody(ask: Ask, announce: Any, empty_queue: Redis) -> None:
     announce("loading")
     assert ask("mood").status_code == 503
     announce("ready")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from pytest_django import Settings
 
 from inference.cascade.dispatcher import HASH_BYTES, Coverage, Dispatcher
 from inference.text.encodings import InferInput
@@ -16,14 +15,12 @@ from tests.rounding import up_to_rounding
 from tests.unit.tiny import tiny_texts
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models import Version
-from versiontree.tree.services.hplms import version_set_policy
 from versiontree.tree.services.version_completion import artifacts_attach
 
 pytestmark = pytest.mark.usefixtures("worker")
 
 TEXTS = [*tiny_texts(40), "zebra quixotic", "x"]
 GRADED = "acme/graded"
-QUALITY_OF = {"table": "fast", "cascade": "balanced", "full": "exact"}
 PLAIN = Dispatcher("classes")
 """What decides for a version without a cascade of its own."""
 
@@ -174,35 +171,3 @@ def test_a_text_that_goes_on_is_charged_once(ask: Ask, served: Served) -> None:
     first = tuple(now - then for now, then in zip(between, before, strict=True))
     second = tuple(now - then for now, then in zip(after, between, strict=True))
     assert first == second == (1, len(TEXTS), fast["tokens"])
-
-
-@pytest.mark.parametrize("policy", ["table", "cascade", "full"])
-def test_the_deployment_s_policy_holds_where_the_request_says_nothing(
-    ask: Ask, settings: Settings, policy: str
-) -> None:
-    chosen = results(ask, GRADED, quality=QUALITY_OF[policy])
-    settings.HMI_POLICY = policy
-    assert results(ask, GRADED) == up_to_rounding(chosen)
-    assert {result["level"] for result in results(ask, GRADED, quality="exact")} == {"full"}
-    cascade = CASCADE.dispatcher(CASCADE.candidate(0.7))
-    assert went_on(results(ask, GRADED, target=0.7)) == expected(
-        cascade, results(ask, GRADED, quality="fast")
-    )
-
-
-@pytest.mark.parametrize("policy", ["table", "cascade", "full"])
-def test_a_version_s_policy_stands_between_the_request_s_and_the_deployment_s(
-    ask: Ask, served: Served, settings: Settings, policy: str
-) -> None:
-    chosen = results(ask, GRADED, quality=QUALITY_OF[policy])
-    settings.HMI_POLICY = "full" if policy == "table" else "table"
-    before = results(ask, "acme/mood")
-    version = Version.unscoped.get(hplm__name="graded", number=1)
-    version_set_policy(version=version, policy=policy, actor=None)
-    for name in (GRADED, f"{GRADED}:1"):
-        assert results(ask, name) == up_to_rounding(chosen)
-    assert {result["level"] for result in results(ask, GRADED, quality="exact")} == {"full"}
-    assert {result["level"] for result in results(ask, GRADED, quality="fast")} == {"table"}
-    wanted = expected(CASCADE.dispatcher(CASCADE.candidate(0.7)), results(ask, GRADED, quality="fast"))
-    assert went_on(results(ask, GRADED, target=0.7)) == wanted
-    assert results(ask, "acme/mood") == up_to_rounding(before)

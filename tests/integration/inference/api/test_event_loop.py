@@ -16,7 +16,7 @@ from rest_framework.throttling import BaseThrottle
 from hmi_site.http.body_limits import body_permit
 from hmi_site.http.wsgi_threads import ThreadedWsgiApp
 from inference.api.admission import close_gateway
-from inference.api.submitter import Submission, close_submitter
+from inference.api.submitter import close_submitter
 from inference.api.views import InferView
 from tenants.accounts.authentication import CachedApiKeyAuthentication
 from tenants.base.errors import ErrorCode, HmiError
@@ -93,7 +93,7 @@ def loop(db: None, served: Served, settings: Settings) -> Iterator[Loop]:
 
 
 @pytest.mark.usefixtures("worker")
-def test_many_requests_at_once_have_their_own_answers(loop: Loop) -> None:
+def test_requests_sent_at_once_get_their_own_answers(loop: Loop) -> None:
     texts = [f"{TEXT} {'and more ' * number}" for number in range(12)]
     given = [[text] * (1 + at % 2) for at, text in enumerate(texts)]
     answers = loop.ask(*({"model": "mood", "inputs": inputs} for inputs in given))
@@ -106,9 +106,7 @@ def test_many_requests_at_once_have_their_own_answers(loop: Loop) -> None:
     assert len({answer["id"] for _, answer in answers}) == 12
 
 
-def test_more_requests_wait_for_the_workers_than_there_are_threads(
-    loop: Loop, busy: InferenceWorker, queue: Redis
-) -> None:
+def test_waiting_requests_hold_no_thread(loop: Loop, busy: InferenceWorker, queue: Redis) -> None:
     def resume_when_all_wait() -> None:
         wait_until(lambda: depth(queue) == 20 * THREADS)
         busy.resume()
@@ -147,7 +145,7 @@ class NoRequest(BaseThrottle):
         ("throttle_classes", (NoRequest,), 429),
     ],
 )
-def test_what_the_view_is_given_to_check_requests_with_acts_on_each(
+def test_replaced_check_of_the_view_refuses_each_request(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, attribute: str, replacements: tuple[type, ...], status: int
 ) -> None:
     assert loop.ask(BODY)[0][0] == 200  # key, model and limits are cached
@@ -157,15 +155,7 @@ def test_what_the_view_is_given_to_check_requests_with_acts_on_each(
         assert (refused, answer["error"]["message"]) == (status, "replaced")
 
 
-@pytest.mark.usefixtures("worker")
-@pytest.mark.parametrize("seconds", [9.54e-07, 0.0004])
-def test_a_deadline_of_next_to_nothing_is_told_without_an_exponent(loop: Loop, seconds: float) -> None:
-    [(status, answer)] = loop.ask({**BODY, "timeout_s": seconds})
-    assert status == 504
-    assert "less than 0.001 s" in answer["error"]["message"]
-
-
-def test_without_a_queue_all_requests_fail_soon(loop: Loop, settings: Settings) -> None:
+def test_unreachable_queue_is_worker_unavailable(loop: Loop, settings: Settings) -> None:
     close_gateway()
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     try:
@@ -177,34 +167,10 @@ def test_without_a_queue_all_requests_fail_soon(loop: Loop, settings: Settings) 
 
 
 @pytest.mark.usefixtures("worker")
-def test_an_unexpected_error_after_the_reply_is_logged_and_answered(
+def test_unexpected_error_after_the_reply_is_logged_and_answered(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("inference.api.infer.answer_of", None)
     [(status, answer)] = loop.ask(BODY)
     assert (status, answer["error"]["code"]) == (500, "internal")
     assert "TypeError" in caplog.text
-
-
-class CancelledBeforeAccepted(Submission):
-    """Its caller disconnects while it is being submitted."""
-
-    def accept(self) -> None:
-        self.cancel()  # it cannot be found yet
-        super().accept()
-
-
-class CancelledBeforeSubmitted(Submission):
-    """Its caller disconnects before it is submitted."""
-
-    is_wanted = False
-
-
-@pytest.mark.parametrize("cancelled", [CancelledBeforeAccepted, CancelledBeforeSubmitted])
-def test_a_request_whose_caller_left_before_the_workers_had_it_is_cancelled(
-    loop: Loop, busy: InferenceWorker, queue: Redis, monkeypatch: pytest.MonkeyPatch, cancelled: type
-) -> None:
-    monkeypatch.setattr("inference.api.submitter.Submission", cancelled)
-    [(status, answer)] = loop.ask(BODY)
-    assert (status, answer["error"]["code"]) == (409, "cancelled")
-    assert depth(queue) == 0

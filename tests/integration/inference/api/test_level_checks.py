@@ -12,7 +12,6 @@ from redis import Redis
 
 from inference.api.level_checks import (
     LevelCheck,
-    LevelChecker,
     check_sample,
     close_level_checks,
     run_check,
@@ -125,13 +124,6 @@ def a_check(served: Served, settings: Settings) -> LevelCheck:
     settings.HMI_CHECK_SHARE = 1.0
     (check,) = sampled_checks(prepared, [{"level": "table", "label": "none of them"}])
     return check
-
-
-def test_more_than_can_wait_is_dropped(db: None, served: Served, settings: Settings) -> None:
-    check, checker = a_check(served, settings), LevelChecker()
-    checker._thread = threading.current_thread()  # nobody takes what waits
-    checker.add([check] * 1000)
-    assert checker._waiting.qsize() == 64
 
 
 @pytest.fixture

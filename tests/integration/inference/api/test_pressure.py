@@ -1,10 +1,6 @@
 """A worker that is busy: the queue fills, deadlines pass, and what was accepted is answered."""
 
-import time
-
-import pytest
 import redis
-from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from inference.api.admission import close_gateway
@@ -14,36 +10,21 @@ from tests.integration.inference.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
 
 
-@pytest.mark.parametrize("by_header", [False, True])
-def test_a_deadline_that_passes_is_a_timeout_and_counts(
-    busy: InferenceWorker, served: Served, db: None, redis_url: str, by_header: bool
+def test_timeout_of_the_header_passes_and_the_request_counts_as_failed(
+    busy: InferenceWorker, served: Served, db: None, redis_url: str
 ) -> None:
     before = failures(served)
     client = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.key}")
     body = {"model": "places", "inputs": ["x"]}
-    began = time.monotonic()
-    if by_header:
-        answer = client.post("/api/v1/infer", body, format="json", HTTP_X_TIMEOUT_S="0.2")
-    else:
-        answer = client.post("/api/v1/infer", {**body, "timeout_s": 0.2}, format="json")
+    answer = client.post("/api/v1/infer", body, format="json", HTTP_X_TIMEOUT_S="0.2")
     assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_exceeded")
-    assert time.monotonic() - began < 20
     assert failures(served) == before + 1
     busy.resume()
     with redis.Redis.from_url(redis_url) as connection:
         wait_until(lambda: depth(connection) == 0)
 
 
-def test_no_request_waits_longer_than_the_installation_allows(
-    busy: InferenceWorker, ask: Ask, settings: Settings
-) -> None:
-    settings.HMI_INFER_DEADLINE_S = 0.2
-    began = time.monotonic()
-    assert ask("mood", timeout_s=3600).status_code == 504
-    assert time.monotonic() - began < 20
-
-
-def test_without_a_ready_worker_nothing_is_accepted(
+def test_request_without_a_ready_worker_is_refused_and_takes_nothing(
     busy: InferenceWorker, ask: Ask, served: Served, redis_client: redis.Redis
 ) -> None:
     """Valkey was emptied: no worker has signed on."""

@@ -38,26 +38,10 @@ def error_of(answer: Any) -> tuple[int, str, str | None]:
 
 BAD_FIELDS: list[tuple[dict[str, object], tuple[int, str, str | None]]] = [
     ({}, (422, "missing_field", "model")),
-    ({"model": "mood"}, (422, "missing_field", "inputs")),
-    ({"inputs": ["x"]}, (422, "missing_field", "model")),
-    ({"model": 7, "inputs": ["x"]}, (422, "invalid_field", "model")),
-    ({"model": "", "inputs": ["x"]}, (422, "invalid_field", "model")),
     ({"model": "mood:99999999999999999999", "inputs": ["x"]}, (422, "invalid_field", "model")),
     ({"model": f"mood{LONE}", "inputs": ["x"]}, (422, "invalid_field", "model")),
-    ({"model": "m" * 10_000, "inputs": ["x"]}, (422, "invalid_field", "model")),
-    ({"model": "mood", "inputs": "x"}, (422, "invalid_field", "inputs")),
-    ({"model": "mood", "inputs": []}, (422, "invalid_field", "inputs")),
-    ({"model": "mood", "inputs": ["x", 3]}, (422, "invalid_field", "inputs[1]")),
-    ({"model": "mood", "inputs": ["x", ""]}, (422, "empty_text", "inputs[1]")),
     ({"model": "mood", "inputs": [f"a{LONE}"]}, (422, "invalid_encoding", "inputs[0]")),
-    ({"model": "mood", "inputs": ["x"] * 257}, (422, "too_many_inputs", "inputs")),
-    ({"model": "mood", "inputs": ["é" * (1024**2 + 1)]}, (413, "body_too_large", "inputs[0]")),
-    ({"model": "mood", "inputs": ["x"], "timeout": 3}, (422, "invalid_field", "timeout")),
     ({"model": "mood", "inputs": ["x"], f"a{LONE}": 3}, (422, "invalid_field", None)),
-    ({"model": "mood", "inputs": ["x"], "timeout_s": -1}, (422, "invalid_field", "timeout_s")),
-    ({"model": "mood", "inputs": ["x"], "quality": "best"}, (422, "invalid_field", "quality")),
-    ({"model": "mood", "inputs": ["x"], "target": 1.1}, (422, "invalid_field", "target")),
-    ({"model": "mood", "inputs": ["x"], "quality": "fast", "target": 0.9}, (422, "invalid_field", "target")),
     ({"model": "unheard-of", "inputs": ["x"]}, (404, "not_found", "model")),
     ({"model": "mood@production", "inputs": ["x"]}, (404, "not_found", "model")),
     ({"model": "mood:2", "inputs": ["x"]}, (404, "not_found", "model")),
@@ -66,31 +50,13 @@ BAD_FIELDS: list[tuple[dict[str, object], tuple[int, str, str | None]]] = [
 
 
 @pytest.mark.parametrize(("body", "expected"), BAD_FIELDS, ids=lambda value: str(value)[:60])
-def test_a_request_that_says_nothing_sensible_is_told_where(
+def test_invalid_request_is_refused_at_its_field(
     db: None, served: Served, body: dict[str, object], expected: tuple[int, str, str | None]
 ) -> None:
     assert error_of(post_raw(served, json.dumps(body).encode())) == expected
 
 
-BAD_BODIES = [
-    (b"", (422, "missing_field", "model")),
-    (b"{", (422, "invalid_json", None)),
-    (b'{"model": "mood", "inputs": ["x"]} x', (422, "invalid_json", None)),
-    (b'{"model": NaN}', (422, "invalid_json", None)),
-    (b"null", (422, "invalid_field", None)),
-    (b'{"model": "mood", "inputs": ["caf\xe9"]}', (422, "invalid_encoding", None)),
-    ('{"model": "mood"}'.encode("utf-16"), (422, "invalid_encoding", None)),
-]
-
-
-@pytest.mark.parametrize(("body", "expected"), BAD_BODIES, ids=lambda value: str(value)[:40])
-def test_a_body_that_is_no_json_object_is_told_so(
-    db: None, served: Served, body: bytes, expected: tuple[int, str, str | None]
-) -> None:
-    assert error_of(post_raw(served, body)) == expected
-
-
-def test_another_tenant_s_model_is_not_there(ask: Ask, served: Served) -> None:
+def test_model_of_another_tenant_is_not_found(ask: Ask, served: Served) -> None:
     answers = [
         ask(name, key=served.strangers_key) for name in ("acme/mood", "acme/unheard-of", "nobody/mood")
     ]
@@ -98,7 +64,7 @@ def test_another_tenant_s_model_is_not_there(ask: Ask, served: Served) -> None:
     assert len({answer.json()["error"]["message"] for answer in answers}) == 1
 
 
-def test_a_session_has_to_say_which_tenant(viewer: User) -> None:
+def test_session_must_name_the_tenant(viewer: User) -> None:
     client = APIClient()
     client.force_login(viewer)
     answer = client.post("/api/v1/infer", {"model": "mood", "inputs": ["x"]}, format="json")
@@ -106,7 +72,7 @@ def test_a_session_has_to_say_which_tenant(viewer: User) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "AAAAAAAA.BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"])
-def test_nobody_is_asked_to_sign_in(db: None, served: Served, key: str) -> None:
+def test_missing_or_unknown_key_is_unauthenticated(db: None, served: Served, key: str) -> None:
     client = APIClient()
     if key:
         client.credentials(HTTP_AUTHORIZATION=f"Bearer {key}")
@@ -115,7 +81,7 @@ def test_nobody_is_asked_to_sign_in(db: None, served: Served, key: str) -> None:
     assert answer["WWW-Authenticate"] == "Bearer"
 
 
-def test_a_spent_quota_says_when_to_come_back(ask: Ask, served: Served) -> None:
+def test_spent_quota_says_when_to_retry(ask: Ask, served: Served) -> None:
     Quota.objects.for_tenant(served.world.tenant).update(max_requests_per_day=0)
     answer = ask()
     assert error_of(answer) == (429, "quota_exceeded", None)
@@ -139,7 +105,7 @@ def post(path: str, user: User | None = None, **headers: str) -> Any:
 
 
 @pytest.mark.parametrize("path", ADDRESSES)
-def test_names_are_taken_and_limits_told_at_every_address(served: Served, viewer: User, path: str) -> None:
+def test_refusal_has_request_id_and_limits_at_every_address(served: Served, viewer: User, path: str) -> None:
     asked = post(path, viewer, **{"X-Request-Id": "mine"})
     assert (asked.status_code, asked["X-Request-Id"]) == (409, "mine")
     assert {"x-ratelimit-limit-tokens", "x-ratelimit-limit-requests"} <= set(asked.headers)

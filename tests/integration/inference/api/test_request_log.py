@@ -139,7 +139,7 @@ def test_a_request_that_runs_out_of_time_has_its_version(ask: Ask, busy: Inferen
 def test_an_error_that_nobody_foresaw_is_logged(
     served: Served, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inference.api.infer_base_view.prepare_request", None)
+    monkeypatch.setattr("inference.api.views.prepare_request", None)
     client = Client(raise_request_exception=False, headers={"Authorization": f"Bearer {served.key}"})
     body = {"model": "mood", "inputs": [TEXT]}
     assert client.post("/api/v1/infer", body, content_type="application/json").status_code == 500

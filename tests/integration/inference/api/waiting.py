@@ -11,13 +11,14 @@ from rest_framework.test import APIClient
 from inference.api.infer import InferRun
 from inference.api.prepared_request import PreparedRequest
 from inference.api.request_trace import RequestTrace
+from inference.api.schema import InferAnswer
 from tenants.usage.models import RequestApi
 from tests.integration.inference.api.conftest import Served
 from tests.integration.inference.queueing.requests import depth
 from tests.processes import wait_until
 
 
-def infer(prepared: PreparedRequest) -> dict[str, Any]:
+def infer(prepared: PreparedRequest) -> InferAnswer:
     """The answer to a request that is prepared. Raises HmiError."""
     run = InferRun(prepared, RequestTrace(RequestApi.INFER, prepared.request_id))
     run.submit()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from redis import Redis
 
 from inference.api.rates.limits import FORGET_AFTER_S, DailyLimit, Limit
-from inference.api.rates.local_buckets import RETRY_AFTER_S, STALE_AFTER_S, LimitExceeded, LocalBuckets
+from inference.api.rates.spending import RETRY_AFTER_S, STALE_AFTER_S, LimitExceeded, LocalBuckets
 from inference.queueing.token_buckets import connect_briefly
 from tests.processes import wait_until
 from tests.services import OwnValkey
@@ -167,7 +167,7 @@ def test_what_a_killed_process_had_taken_of_a_days_limit_is_free_after_a_while(
 def test_of_two_limits_nothing_is_counted_when_one_is_used_up(process: Callable[[], LocalBuckets]) -> None:
     buckets, wide, narrow = process(), limit(100), limit(2, whom="key")
     assert [may(buckets, wide, narrow) for _ in range(4)] == [True, True, False, False]
-    assert 98 <= buckets.standing(wide).left < 100
+    assert 98 <= buckets.state(wide).left < 100
     with pytest.raises(LimitExceeded) as refusal:
         buckets.spend([wide, narrow], 1)
     assert refusal.value.limit == narrow
@@ -178,7 +178,7 @@ def test_what_came_to_nothing_is_given_back(process: Callable[[], LocalBuckets])
     buckets, tokens = process(), limit(1000, what="tokens")
     buckets.spend([tokens], 900)
     buckets.refund([tokens], 900)
-    assert 999 <= buckets.standing(tokens).left <= 1000
+    assert 999 <= buckets.state(tokens).left <= 1000
     assert may(buckets, tokens, amount=850)
 
 
@@ -187,7 +187,7 @@ def test_more_than_a_minutes_worth_is_let_through_by_an_untouched_limit_alone(
 ) -> None:
     here, there, tokens = process(), process(), limit(100, what="tokens")
     assert may(here, tokens, amount=5000)
-    assert here.standing(tokens).left == 0
+    assert here.state(tokens).left == 0
     assert not may(here, tokens)
     assert not may(there, tokens)
 
@@ -220,10 +220,10 @@ def test_what_others_took_is_known_after_a_while(process: Callable[[], LocalBuck
         here = LocalBuckets(client, clock=clock)
         here.spend([held], 1)
         process().spend([held], 50_000)
-        assert here.standing(held).left > 59_000
+        assert here.state(held).left > 59_000
         clock.now += STALE_AFTER_S + 1
         here.spend([held], 1)
-        assert here.standing(held).left < 40_000
+        assert here.state(held).left < 40_000
 
 
 def test_a_bucket_that_is_full_again_leaves_nothing_behind(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from inference.api.canary import version_for
+from inference.api.prepared_request import version_for
 from inference.cascade.dispatcher import HASH_BYTES, draw
 from inference.text.encodings import InferInput
 from versiontree.tree.resolution import ResolvedModel

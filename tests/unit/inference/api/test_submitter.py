@@ -28,7 +28,7 @@ class Prepared:
 
     def __init__(self, name: str) -> None:
         self.request_id = name
-        self.how = {"root": "root", "seconds": 5.0, "call": name}
+        self.request_options = {"root": "root", "seconds": 5.0, "call": name}
 
 
 class Queue:
@@ -57,14 +57,14 @@ class Client:
         self.queue = Queue()
         self.expected: set[str] = set()
 
-    def request(self, model: ModelRef, sequences: Any, **how: Any) -> InferRequest:
+    def request(self, model: ModelRef, sequences: Any, **options: Any) -> InferRequest:
         return InferRequest(
-            id=f"{how['call']}.1",
+            id=f"{options['call']}.1",
             tenant=model.tenant,
             hplm=model.hplm,
             version=model.version,
             digest=model.digest,
-            root=how["root"],
+            root=options["root"],
             sequences=sequences,
             deadline=1.0,
             enqueued_at=0.0,
@@ -81,7 +81,7 @@ class Client:
 class Connection:
     """A `Gateway` to it, where the root is served."""
 
-    standing = ServingState((), {}, {}, {"root"})
+    state = ServingState((), {}, {}, {"root"})
 
     def __init__(self) -> None:
         self.client = Client()
@@ -112,7 +112,7 @@ def prepared(name: str) -> Any:
 
 def submission_to(connection: Connection, name: str = "one") -> Submission:
     made = prepared(name)
-    message = connection.client.request(made.model, made.sequences, **made.how)
+    message = connection.client.request(made.model, made.sequences, **made.request_options)
     return Submission(made, message, AtOnce(), connection.client.forget)
 
 

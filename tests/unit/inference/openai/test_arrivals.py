@@ -1,12 +1,12 @@
-"""Tokens on their way to the event loop."""
+"""Tokens on the way from the thread that reads them to the event loop."""
 
 import asyncio
 
-from inference.openai.arrivals import Arrivals
+from inference.openai.choices import Arrivals
 from inference.queueing.messages import GeneratedToken
 
 
-def test_a_token_that_comes_after_the_loop_was_closed_disturbs_nobody() -> None:
+def test_token_after_the_loop_was_closed_is_kept() -> None:
     arrivals = Arrivals()
     assert asyncio.run(arrivals.take(0)) == []
     arrivals.put(1, GeneratedToken(index=0, token=7))

@@ -1,5 +1,4 @@
-"""Whatever bytes come in: they are read as they were meant, or refused with a typed error, by the binary data
-extension of the Open Inference Protocol."""
+"""Binary data of the Open Inference Protocol: any bytes are read, or refused with a typed error."""
 
 import gzip
 import json
@@ -54,7 +53,7 @@ def head_of(sizes: dict[str, int], count: int) -> dict[str, Any]:
 
 
 @given(TEXTS, st.sampled_from(sorted(PACK)), st.booleans())
-def test_texts_come_out_as_they_went_in(texts: list[str], encoding: str, turned: bool) -> None:
+def test_binary_texts_round_trip(texts: list[str], encoding: str, turned: bool) -> None:
     columns = {"TEXT": as_bytes(texts), "TEXT_PAIR": as_bytes(texts[::-1])}
     names = sorted(columns, reverse=turned)
     head = json.dumps(head_of({name: len(columns[name]) for name in names}, len(texts))).encode()
@@ -65,7 +64,7 @@ def test_texts_come_out_as_they_went_in(texts: list[str], encoding: str, turned:
 
 
 @given(st.binary(max_size=60), st.integers(0, 8))
-def test_any_bytes_are_texts_or_an_error(raw: bytes, count: int) -> None:
+def test_any_bytes_are_texts_or_a_typed_error(raw: bytes, count: int) -> None:
     texts = outcome(lambda: decode_texts(memoryview(raw), name="TEXT", count=count))
     assert texts in REFUSALS or (as_bytes(texts) == raw and len(texts) == count)
 

@@ -1,4 +1,4 @@
-"""Which inputs a model takes: a text, two texts, a question and its context; all else is told where."""
+"""The inputs that a model takes: a text, two texts, or a question and its context."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def fitted(value: object, task: str, pairs: bool) -> tuple[InferInput, ...]:
         (QUESTION, ANSWERING, InferInput("q", "c")),
     ],
 )
-def test_an_input_that_fits_is_taken(value: object, model: tuple[str, bool], expected: InferInput) -> None:
+def test_input_of_the_task_is_taken(value: object, model: tuple[str, bool], expected: InferInput) -> None:
     assert fitted(value, *model) == (expected,)
 
 
@@ -44,7 +44,7 @@ def test_an_input_that_fits_is_taken(value: object, model: tuple[str, bool], exp
         ({"context": "c"}, ANSWERING, "missing_field", "inputs[0].question"),
     ],
 )
-def test_an_input_that_does_not_fit_the_model_is_told_where(
+def test_input_of_another_task_is_refused_at_its_field(
     value: object, model: tuple[str, bool], code: str, param: str
 ) -> None:
     with pytest.raises(HmiError) as refusal:
@@ -67,7 +67,7 @@ def test_an_input_that_does_not_fit_the_model_is_told_where(
         ({"question": "q", "context": "x" * (2 * 1024**2 + 1)}, "body_too_large", "inputs[0].context"),
     ],
 )
-def test_an_input_of_no_known_form_is_told_where(value: Any, code: str, param: str) -> None:
+def test_input_of_no_known_form_is_refused_at_its_field(value: Any, code: str, param: str) -> None:
     with pytest.raises(HmiError) as refusal:
         check_inputs([value])
     assert (refusal.value.code, refusal.value.param) == (code, param)

@@ -1,4 +1,4 @@
-"""What the API makes of what an inference worker says."""
+"""Replies of inference workers as answers and errors of the API."""
 
 from pathlib import Path
 
@@ -7,8 +7,9 @@ import pytest
 from msgspec.structs import replace
 from pytest_django import Settings
 
-from inference.api.infer import answer_headers, failure_of, hit_ratio, results_of
+from inference.api.infer import failure_of, hit_ratio, results_of
 from inference.api.prepared_request import text_codec
+from inference.api.schema import answer_headers
 from inference.cascade.answer_plan import IN_FULL
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
 from inference.text.codec import TextCodec
@@ -25,7 +26,7 @@ OUTPUT = SequenceOutput(np.array([1.0, 0.0], "<f4").tobytes())
 GOOD = InferReply(id="1", ok=True, model=MODEL, outputs=(OUTPUT,))
 
 
-def test_an_answer_from_the_model_that_was_asked_is_one() -> None:
+def test_reply_of_the_requested_model_is_no_failure() -> None:
     assert failure_of(GOOD, asked=MODEL, sequences=1) is None
 
 
@@ -38,7 +39,7 @@ def test_an_answer_from_the_model_that_was_asked_is_one() -> None:
         replace(MODEL, digest="e" * 64),
     ],
 )
-def test_an_answer_from_any_other_model_is_an_error(other: ModelRef) -> None:
+def test_reply_of_another_model_is_an_error(other: ModelRef) -> None:
     failure = failure_of(replace(GOOD, model=other), asked=MODEL, sequences=1)
     assert failure is not None
     assert failure.code == "inference_failed"
@@ -56,7 +57,7 @@ def test_an_answer_from_any_other_model_is_an_error(other: ModelRef) -> None:
         (PlotCounts(), None, {}),
     ],
 )
-def test_the_hit_ratio_is_of_the_fragments_and_left_out_where_there_are_none(
+def test_hit_ratio_is_left_out_if_no_fragment_was_looked_up(
     counts: PlotCounts, ratio: float | None, told: dict[str, str]
 ) -> None:
     assert hit_ratio(counts) == ratio
@@ -65,16 +66,14 @@ def test_the_hit_ratio_is_of_the_fragments_and_left_out_where_there_are_none(
     assert {name: value for name, value in answer_headers(answer).items() if "ratio" in name} == told
 
 
-def test_an_answer_with_a_result_missing_is_an_error() -> None:
+def test_reply_with_an_output_missing_is_an_error() -> None:
     assert failure_of(GOOD, asked=MODEL, sequences=2) is not None
 
 
 @pytest.mark.parametrize(
     ("kind", "named"), [("root", "tokenizer"), ("hplm", "hplm.json"), ("cascade", "cascade.json")]
 )
-def test_a_model_whose_artifacts_are_damaged_fails_with_a_typed_error(
-    kind: str, named: str, tmp_path: Path, settings: Settings
-) -> None:
+def test_damaged_artifact_is_a_typed_error(kind: str, named: str, tmp_path: Path, settings: Settings) -> None:
     settings.HMI_ARTIFACT_ROOT = tmp_path
     process_cache().clear()
     root, version = "a" * 64, "b" * 64
@@ -91,7 +90,7 @@ def test_a_model_whose_artifacts_are_damaged_fails_with_a_typed_error(
     process_cache().clear()
 
 
-def test_numbers_that_make_no_prediction_are_an_error() -> None:
+def test_outputs_of_another_shape_are_an_error() -> None:
     codec = TextCodec(
         TextTokenizer(tiny_tokenizer(), max_tokens=16), OutputNames(CLASSIFICATION, ("a", "b", "c"))
     )
@@ -111,7 +110,7 @@ def test_numbers_that_make_no_prediction_are_an_error() -> None:
         ("never_heard_of", "inference_failed", 500),
     ],
 )
-def test_a_worker_s_error_becomes_the_product_s(said: str, code: str, status: int) -> None:
+def test_error_of_a_worker_has_a_code_and_status(said: str, code: str, status: int) -> None:
     failure = failure_of(InferReply.failure("1", MODEL, said, "Because."), asked=MODEL, sequences=1)
     assert failure is not None
     assert (failure.code, failure.status) == (code, status)
