@@ -2,18 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from redis import Redis
 
-from inference.engine.batcher import BatchLimits
 from inference.hplm.hplm import WEIGHTS_FILE
 from inference.hplm.plot import VECTORS_FILE
 from inference.hplm.root import LOWER_FILE, UPPER_FILE
 from inference.queueing.messages import InferReply, InferRequest
-from inference.serving.engine_loop import EngineLoop
-from inference.serving.loop_timing import LoopTiming
 from inference.serving.lower_layers import Chains
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import (
@@ -24,7 +22,7 @@ from tests.integration.inference.worker.asking import (
     request_for,
     under_root,
 )
-from tests.integration.inference.worker.desk import Desk
+from tests.integration.inference.worker.desk import TIMING, Desk
 from tests.integration.inference.worker.held_files import HeldFile
 from tests.processes import wait_until
 from tests.unit.tiny_world import TinyWorld
@@ -104,10 +102,10 @@ def test_a_request_for_what_was_just_published_waits_until_it_is_read(
 
 
 def test_requests_for_what_was_just_published_hold_up_nobody_however_many_they_are(
-    desk: Desk, world: TinyWorld, unread: HeldFile
+    redis_url: str, world: TinyWorld, unread: HeldFile
 ) -> None:
-    pace = LoopTiming(idle_wait_s=0.002, backlog_rows=4)
-    desk.server = EngineLoop(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), timing=pace)
+    desk = Desk(redis_url, world, rows=2, timing=replace(TIMING, backlog_rows=4))
+    desk.step()
     many = [request_for(of_domain(world), *["the river"] * 3) for _ in range(4)]
     for request in (*many, old := request_for(under_root(world), "the river")):
         desk.queue.submit(request)

@@ -1,6 +1,7 @@
 """How far the worker sees into the stream, and who is served from what it sees."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from redis import Redis
@@ -8,23 +9,17 @@ from redis.exceptions import RedisError
 from torch.utils.hooks import RemovableHandle
 
 from inference.engine import batch_timing
-from inference.engine.batcher import BatchLimits
 from inference.queueing import keys
-from inference.serving.engine_loop import EngineLoop
-from inference.serving.loop_timing import LoopTiming
 from tests.integration.inference.queueing.requests import depth, replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
-from tests.integration.inference.worker.desk import Desk
+from tests.integration.inference.worker.desk import TIMING, Desk
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
 
 def narrow(redis_url: str, world: TinyWorld, *, backlog_rows: int) -> Desk:
     """A desk whose worker sees only so many rows, and computes two at a time."""
-    desk = Desk(redis_url, world)
-    pace = LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, backlog_rows=backlog_rows)
-    desk.server = EngineLoop(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), timing=pace)
-    return desk
+    return Desk(redis_url, world, rows=2, timing=replace(TIMING, backlog_rows=backlog_rows))
 
 
 def test_what_is_beyond_the_window_is_left_to_others(redis: Redis, redis_url: str, world: TinyWorld) -> None:
