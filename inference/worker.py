@@ -23,7 +23,7 @@ from inference.engine.compute_threads import lower_priority, with_parallel_batch
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.errors import DeviceUnavailableError, HplmError
-from inference.generation.counts import GenerationCounts
+from inference.generation.scheduler import GenerationCounts
 from inference.hplm.devices import pick_device, pick_dtype, unused_gpu
 from inference.hplm.int8_scales import check_int8_support
 from inference.hplm.weight_format import WeightFormat

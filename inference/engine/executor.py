@@ -15,23 +15,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from inference.device_errors import raise_if_device_lost
-from inference.engine.adapters import AdapterLoader, Adapters, Leases
-from inference.engine.batch_timing import LayerCallback, NextBatchTiming
+from inference.engine.adapters import AdapterLoader, Adapters, Leases, PackedHplm
 from inference.engine.batcher import StepCosts
-from inference.engine.engine import Counters
-from inference.engine.escalation import escalated_rows, upper_tokens
 from inference.engine.in_flight import (
     BatchCallbacks,
     BatchOutputs,
     BatchResult,
+    Counters,
     GivenUpError,
     InFlightBatch,
+    LayerCallback,
+    NextBatchTiming,
 )
-from inference.engine.packed import PackedHplm
+from inference.engine.levels import LowerLayersSource, escalated_rows, retrieval, upper_tokens
 from inference.engine.pet_pool import PetPool, SlotMismatchError
 from inference.engine.pipeline import BatchTask, LayerFeed, Pipeline
 from inference.engine.pipelining import SYNCHRONISED
-from inference.engine.retrieval import LowerLayersSource, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.errors import HplmError
 from inference.hplm.attention import QueryKey

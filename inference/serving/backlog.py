@@ -8,9 +8,8 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from inference.engine.batcher import BatchLimits, batch_size
-from inference.engine.engine import Engine
 from inference.engine.fairness import FairShares
-from inference.engine.in_flight import BatchCallbacks, GivenUpError, InFlightBatch
+from inference.engine.in_flight import BatchCallbacks, Engine, GivenUpError, InFlightBatch
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Answered, Failed, Outcome, Row
 from inference.errors import DeviceLostError

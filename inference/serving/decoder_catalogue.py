@@ -18,12 +18,12 @@ from inference.engine.fairness import FairShares
 from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
 from inference.errors import HplmError
-from inference.generation.counts import GenerationCounts
 from inference.generation.engine import GenerationEngine
 from inference.generation.kv_cache import KvCache
 from inference.generation.limits import GenerationLimits
 from inference.generation.lora_pool import LoadedModel, LoraPool
 from inference.generation.runner import DecoderRunner
+from inference.generation.scheduler import GenerationCounts
 from inference.generation.step import Outcome, Runner, Step
 from inference.generation.warm_up import warm_up
 from inference.manifest import Manifest, ManifestWatcher, ServedDecoder, ServedGenerativeHplm

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from inference.cascade.dispatcher import Level
 from inference.device_errors import raise_if_device_lost, retry_with_freed_memory
+from inference.engine.adapters import PackedHplm
 from inference.engine.batcher import BatchLimits
 from inference.engine.device_pets import DevicePets, copy_pinned
-from inference.engine.engine import Counters, Engine
 from inference.engine.executor import Executor
-from inference.engine.packed import PackedHplm
+from inference.engine.in_flight import Counters, Engine
 from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED

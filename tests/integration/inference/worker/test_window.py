@@ -8,7 +8,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 from torch.utils.hooks import RemovableHandle
 
-from inference.engine import batch_timing
+from inference.engine import in_flight
 from inference.queueing import keys
 from tests.integration.inference.queueing.requests import depth, replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
@@ -69,7 +69,7 @@ def while_it_computes(desk: Desk, world: TinyWorld, act: Callable[[], object]) -
 def test_a_queue_that_fails_while_a_batch_computes_does_not_fail_the_batch(
     redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_timing, "MARGIN", 0.0)
+    monkeypatch.setattr(in_flight, "MARGIN", 0.0)
     desk = Desk(redis_url, world, rows=1)
     desk.ask(request_for(world.hplms[0], "a boat"))
     request = request_for(world.hplms[0], "the river")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.engine.batch_timing import LayerCallback, NextBatchTiming
 from inference.engine.batcher import BatchLimits, StepCosts, batch_size
+from inference.engine.in_flight import LayerCallback, NextBatchTiming
 
 lengths_of_rows = st.lists(st.integers(2, 128), max_size=60)
 all_limits = st.builds(BatchLimits, rows=st.integers(1, 40), tokens=st.integers(1, 2000))

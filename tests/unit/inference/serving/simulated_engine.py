@@ -16,8 +16,7 @@ import numpy as np
 
 from inference.cascade.dispatcher import Dispatcher
 from inference.engine.batcher import BatchLimits, StepCosts
-from inference.engine.engine import Counters
-from inference.engine.in_flight import BatchCallbacks, GivenUpError, InFlightBatch
+from inference.engine.in_flight import BatchCallbacks, Counters, GivenUpError, InFlightBatch
 from inference.engine.pipeline import BatchTask
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Outcome, Row, StageSeconds

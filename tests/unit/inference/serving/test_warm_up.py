@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from inference.engine.packed import PackedHplm
+from inference.engine.adapters import PackedHplm
 from inference.engine.rows import ModelIdentity
 from inference.manifest import FILE_NAME, ManifestWatcher, ServedHplm
-from inference.serving import catalogue as module
+from inference.serving import encoder_catalogue as module
 from inference.serving.encoder_catalogue import EncoderCatalogue
 from tests.processes import wait_until
 from tests.unit.tiny_world import TinyWorld, tiny_world
