@@ -16,7 +16,7 @@ MAX_OVERTAKING: Final = 64
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """What is known of a request's tokens and how much of it is computed.
+    """The tokens of a request, and how many of them are computed.
 
     tokens: the prompt and the completion so far. computed: so many of them have their keys and values in the
     blocks of block_table. block_hashes: of the full blocks of tokens, as far as they were needed. arrival:
@@ -63,7 +63,7 @@ class Sequence:
 class WaitingQueue:
     """A queue for each tenant in order of arrival; ``shares`` says which tenant is due.
 
-    The sequence that was due first and could not start stays first, whoever comes.
+    The sequence that was due first and could not start stays first.
     """
 
     def __init__(self, shares: FairShares) -> None:
@@ -106,7 +106,7 @@ class WaitingQueue:
     def _in_order(self) -> Iterator[Sequence]:
         if self._head is not None:
             yield self._head
-        due = self._shares.due(self._queues, tokens=lambda s: s.new_tokens, ahead_tokens=sys.maxsize)
+        due = self._shares.due(self._queues, tokens=lambda s: s.new_tokens, quantum=sys.maxsize)
         yield from (sequence for sequence in due if sequence is not self._head)
 
 

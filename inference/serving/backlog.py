@@ -134,7 +134,7 @@ class Backlog:
         return ScheduledBatch(self, executor, chosen, charged)
 
     def settle(self, batch: ScheduledBatch, outcomes: Sequence[Outcome]) -> None:
-        """Charge what the rows of a computed batch really took; a row that failed, what was expected."""
+        """Charge the time that the rows of a computed batch took; of a row that failed, the expected time."""
         for waiting, charged, outcome in zip(batch.waiting, batch.charged, outcomes, strict=True):
             took_ms = 1000 * _seconds(outcome) if isinstance(outcome, Answered) else None
             self.shares.settle(waiting.tenant, charged, took_ms)
@@ -162,8 +162,8 @@ class Backlog:
         in_order = self._due(longest * busy * executor.costs.rows_in(EXTRA_ROWS_FACTOR, longest, limits))
         return list(islice((w for w in in_order if w.ticket.route.executor is executor), limits.rows))
 
-    def _due(self, ahead_tokens: int) -> Iterator[Waiting]:
-        return self.shares.due(self._queues, tokens=lambda w: w.row.work, ahead_tokens=ahead_tokens)
+    def _due(self, quantum: int) -> Iterator[Waiting]:
+        return self.shares.due(self._queues, tokens=lambda w: w.row.work, quantum=quantum)
 
     def _enter(self, ticket: Ticket, row: Row) -> None:
         self.shares.enter(row.model.tenant, 1)

@@ -139,7 +139,7 @@ class EncoderCatalogue(Catalogue[EncoderRevision]):
 
     @property
     def is_bringing(self) -> bool:
-        """Whether models are being loaded beside what is served."""
+        """Whether models are being loaded in the background."""
         return self._bringing.under_way
 
     def warm_up(self) -> None:
@@ -178,7 +178,7 @@ class EncoderCatalogue(Catalogue[EncoderRevision]):
             executor.finish(executor.begin(rows, alone=True))
 
     def _bring(self) -> None:
-        """Have the models of a new revision loaded beside what is served."""
+        """Begin to load the models of a new revision in the background."""
         self._bringing.take()
         if self._bring_due and not self._bringing.under_way:
             self._bring_due = False
@@ -231,7 +231,7 @@ class EncoderCatalogue(Catalogue[EncoderRevision]):
         return EncoderRevision(manifest, bad_root or chains.error or unfit, roots, executors, chains)
 
     def _forget(self, manifest: Manifest) -> None:
-        """What it names no more."""
+        """Forget the checksums of artifacts that the manifest does not name."""
         self._checksums.keep(
             {manifest.folder("root", root) for root in manifest.roots}
             | {manifest.folder("lower", lower) for lower in manifest.lowers}
@@ -331,5 +331,5 @@ def _warm_up_ids(config: RootConfig) -> NDArray[np.int64]:
 
 
 def identity_of(hplm: ServedHplm) -> ModelIdentity:
-    """What rows for it ask for."""
+    """The identity of a served model."""
     return ModelIdentity(hplm.tenant, hplm.hplm, hplm.version, hplm.digest)

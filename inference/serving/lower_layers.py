@@ -1,4 +1,4 @@
-"""What stands for the lower layers of what is served: chains of tables, and the layers behind them."""
+"""The lower layers of served models: chains of tables, and the layers behind them."""
 
 import logging
 from collections import OrderedDict
@@ -42,7 +42,7 @@ class LowerCache:
 
     @property
     def used_bytes(self) -> int:
-        """What is held."""
+        """Bytes of the weights in memory."""
         with self._lock:
             return self._used()
 
@@ -167,7 +167,7 @@ class ServedLowerLayers:
         return chain in self._now.links
 
     def prepare(self, manifest: Manifest, roots: Mapping[str, Root]) -> Chains:
-        """What is to be served by that manifest; what is in memory already is not loaded again."""
+        """The chains of that manifest. Loads what is not in memory already."""
         now, hplms = self._now, manifest.hplms.values()
         wanted = {digest for hplm in hplms for digest in hplm.plots}
         tables, lacking = follow(now.tables, wanted, lambda digest: self._table(manifest, digest))
@@ -180,7 +180,7 @@ class ServedLowerLayers:
         return replace(chains, error=lacking or broken or unloaded)
 
     def swap(self, chains: Chains) -> None:
-        """Serve what was prepared, and nothing else."""
+        """Serve these chains from now on, and no others."""
         self._now = chains
         self.lowers.keep({link.full.digest for link in chains.links.values()})
 

@@ -21,7 +21,7 @@ REVIEW_S = 60.0
 
 
 class Busiest(Generic[Key]):
-    """Which names have time series of their own: at most ``limit``, those that were counted most of late.
+    """Which names have time series of their own: at most ``limit``, those that were counted most recently.
 
     A name that loses its place to a busier one loses its series; when it comes back they begin at zero, which
     Prometheus reads as the reset of a counter. What is counted in between belongs to ``other`` and stays
@@ -53,7 +53,7 @@ class Busiest(Generic[Key]):
         return gone
 
     def _review(self) -> set[Key]:
-        """Half of what was counted is forgotten each time; among equals, who has a place keeps it."""
+        """Halve the counts and give the places to the highest ones; among equals, to those that have one."""
         recent, before = self._recent, self._named
         rank = {name: (recent.get(name, 0.0), name in before) for name in {*recent, *before}}
         self._named = set(nlargest(self._limit, rank, key=rank.__getitem__))
@@ -199,7 +199,7 @@ class Adapters:
         self._failures.inc()
 
     def count(self, outcomes: Iterable[Outcome]) -> None:
-        """One batch. The first use of what was loaded is no hit."""
+        """Count one batch. The first use of a loaded model is no hit."""
         used = {outcome.used.digest for outcome in outcomes if isinstance(outcome, Answered)}
         self._hits.inc(len(used - self._fresh.keys()))
         for digest in used:

@@ -116,9 +116,7 @@ def test_readiness_comes_after_the_first_manifest_too(
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("HMI_BATCH_ROWS", "many"), ("HMI_METRICS_PORT", "http"), ("HMI_LOG_LEVEL", "loud")]
-)
+@pytest.mark.parametrize(("name", "value"), [("HMI_BATCH_ROWS", "many"), ("HMI_LOG_LEVEL", "loud")])
 def test_wrong_settings_stop_the_start_and_are_named(start_worker: Start, name: str, value: str) -> None:
     worker = start_worker(**{name: value})
     assert worker.process.wait(PATIENCE_S) == 2

@@ -3,16 +3,13 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from redis import Redis
 
 from inference.hplm.hplm import WEIGHTS_FILE
 from inference.hplm.plot import VECTORS_FILE
-from inference.hplm.root import LOWER_FILE, UPPER_FILE
 from inference.queueing.messages import InferReply, InferRequest
-from inference.serving.lower_layers import Chains
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import (
     assert_right,
@@ -56,23 +53,6 @@ def test_a_new_manifest_is_followed_while_nobody_asks(desk: Desk, world: TinyWor
     desk.step()
     world.publish(revision=5)
     wait_until(lambda: desk.server.step() or desk.catalogue.manifest.revision == 5)
-
-
-def test_a_revision_that_could_not_be_prepared_is_tried_again(
-    desk: Desk, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare, faults = desk.catalogue.lower_layers.prepare, [MemoryError("for a moment")]
-
-    def fails_once(*given: Any) -> Chains:
-        if faults:
-            raise faults.pop()
-        return prepare(*given)
-
-    monkeypatch.setattr(desk.catalogue.lower_layers, "prepare", fails_once)
-    world.publish(revision=5)
-    wait_until(lambda: desk.server.step() or "for a moment" in desk.catalogue.last_error)
-    wait_until(lambda: desk.server.step() or desk.catalogue.manifest.revision == 5)
-    assert not desk.catalogue.last_error
 
 
 def test_what_is_served_goes_on_while_the_next_revision_is_read(
@@ -134,31 +114,6 @@ def test_a_table_with_one_other_byte_fails_only_those_who_need_it(desk: Desk, wo
     assert code_of(refused) == "inference_failed"
     assert_right(world, good, right)
     assert "is damaged" in desk.catalogue.last_error
-
-
-def test_a_root_with_one_other_byte_is_not_served_until_it_is_as_it_was(desk: Desk, world: TinyWorld) -> None:
-    restore = alter(world, "root", world.root_digest, UPPER_FILE)
-    desk.step()
-    assert not desk.catalogue.executors
-    assert "upper.safetensors is damaged" in desk.catalogue.last_error
-    restore()
-    world.publish(revision=2)
-    [reply] = desk.ask(request := request_for(under_root(world), "river"))
-    assert_right(world, request, reply)
-    assert desk.catalogue.last_error == ""
-
-
-def test_lower_layers_that_were_damaged_are_loaded_with_a_later_revision(
-    desk: Desk, world: TinyWorld
-) -> None:
-    restore = alter(world, "root", world.root_digest, LOWER_FILE)
-    desk.step()
-    assert "damaged" in desk.catalogue.last_error
-    restore()
-    world.publish(revision=2)
-    desk.step()
-    assert desk.catalogue.last_error == ""
-    assert desk.catalogue.lower_layers.lowers.loads == 1
 
 
 def test_a_damaged_hplm_is_read_once_until_its_files_change(desk: Desk, world: TinyWorld) -> None:
