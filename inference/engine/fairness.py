@@ -30,8 +30,8 @@ class _Account:
 
 
 class FairShares:
-    """Start-time fair queueing. The virtual time of a tenant is the engine's milliseconds that it was charged,
-    divided by its weight. The tenant with the least virtual time is due first.
+    """Start-time fair queueing. The virtual time of a tenant is the milliseconds of the engine that it was
+    charged, divided by its weight. The tenant with the least virtual time is due first.
 
     A tenant that comes back is lifted to the system's virtual time, the least start tag of the others: the
     virtual time before the last row that is being computed, or that of a tenant that only waits. Idleness
