@@ -70,6 +70,11 @@ class Desk:
             pipeline=pipeline,
             metrics=self.metrics,
         )
+        self.new_loop(rows, timing)
+        self.redis.set(keys.worker(name), b"{}")
+
+    def new_loop(self, rows: int, timing: LoopTiming) -> None:
+        """Serve from now on with batches of so many rows."""
         clock = LateClock(lambda: self.late)
         outbox = Outbox(self.consumer, self.metrics, clock.time)
         self.scheduler = EncoderScheduler(
@@ -83,7 +88,6 @@ class Desk:
         self.server = ServingLoop(
             self.consumer, self.scheduler, outbox, timing=timing, answers_overdue=True, clock=clock
         )
-        self.redis.set(keys.worker(name), b"{}")
 
     def step(self, *, taking: bool = True) -> bool:
         """One turn, by what is published now; False when there was nothing to do."""

@@ -82,10 +82,9 @@ def test_a_request_for_what_was_just_published_waits_until_it_is_read(
 
 
 def test_requests_for_what_was_just_published_hold_up_nobody_however_many_they_are(
-    redis_url: str, world: TinyWorld, unread: HeldFile
+    desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
-    desk = Desk(redis_url, world, rows=2, timing=replace(TIMING, backlog_rows=4))
-    desk.step()
+    desk.new_loop(rows=2, timing=replace(TIMING, backlog_rows=4))
     many = [request_for(of_domain(world), *["the river"] * 3) for _ in range(4)]
     for request in (*many, old := request_for(under_root(world), "the river")):
         desk.queue.submit(request)
