@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 from logging.config import dictConfig
 from typing import Any
 
@@ -23,7 +24,7 @@ from inference.engine.compute_threads import lower_priority, with_parallel_batch
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.errors import DeviceUnavailableError, HplmError
-from inference.generation.counts import GenerationCounts
+from inference.generation.scheduler import GenerationCounts
 from inference.hplm.devices import pick_device, pick_dtype, unused_gpu
 from inference.hplm.int8_scales import check_int8_support
 from inference.hplm.weight_format import WeightFormat
@@ -34,14 +35,16 @@ from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.heartbeat import Heartbeat, beat_s
 from inference.queueing.status import DecoderStatus, State, WorkerStatus, expect_no_worker
-from inference.serving.catalogue import POOL_SHARE, Catalogue
-from inference.serving.decoders import DecoderCatalogue
+from inference.serving.decoder_catalogue import DecoderCatalogue
+from inference.serving.decoder_scheduler import DecoderScheduler
 from inference.serving.device_ledger import host_bytes, ledger_of, machine_bytes, used_and_total_bytes
-from inference.serving.engine_loop import EngineLoop
+from inference.serving.encoder_catalogue import POOL_SHARE, EncoderCatalogue
+from inference.serving.encoder_scheduler import EncoderScheduler
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import Exporter, ExporterSettings
-from inference.serving.generation_loop import GenerationLoop
+from inference.serving.loop import ServingLoop
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
+from inference.serving.outbox import Outbox
 from inference.serving.watchdog import Watchdog, end_process, end_process_with_any_thread
 from inference.visible_gpus import show_one_gpu
 
@@ -60,7 +63,11 @@ LOAD_AHEAD_S = 5.0
 
 
 class Worker:
-    """Wires the parts of a worker: queue, catalogue, server, metrics and heartbeat."""
+    """Wires the parts of a worker: queue, catalogues, loops, metrics and heartbeat.
+
+    The main thread runs the loop of encoders, another that of decoders. The threads of the heartbeat, of
+    control messages and of the exporter read what they may.
+    """
 
     def __init__(self, settings: WorkerSettings, exporter: ExporterSettings) -> None:
         """Raises HplmError for a device or number format that this machine does not have."""
@@ -73,14 +80,12 @@ class Worker:
         self._settings = settings
         self._exporter = exporter
         self._metrics = WorkerMetrics(
-            self._standing, place=places_of(lambda: self._catalogue.manifest), names=MAX_LABELLED_TENANTS
+            self._gauge_values, place=places_of(lambda: self._encoders.manifest), names=MAX_LABELLED_TENANTS
         )
         self._state: State = "loading"
-        self._infers = self._generates = False
-        self._redis = connect(settings.redis_url)
-        self._consumer = RequestConsumer(self._redis, settings.name)
-        self._catalogue = Catalogue(
-            ManifestWatcher(settings.artifact_root / FILE_NAME, roots=settings.roots),
+        self._consumer = RequestConsumer(connect(settings.redis_url), settings.name)
+        self._encoders = EncoderCatalogue(
+            self._manifest_watcher(),
             device=device,
             dtype=pick_dtype(settings.dtype, device),
             weights=settings.weights,
@@ -94,30 +99,29 @@ class Worker:
             load_ahead_s=LOAD_AHEAD_S,
         )
         self._decoders = DecoderCatalogue(
-            ManifestWatcher(settings.artifact_root / FILE_NAME, roots=settings.roots),
+            self._manifest_watcher(),
             device=device,
-            dtype=self._catalogue.dtype,
+            dtype=self._encoders.dtype,
             cache_bytes=settings.kv_cache_bytes,
             ledger=ledger,
         )
-        # A connection of its own: a thread generates beside the loop that infers.
-        generating, alone = connect(settings.redis_url), threading.Lock()
-        self._generation = GenerationLoop(
-            RequestConsumer(generating, settings.name),
-            generating,
-            self._decoders,
-            timing=settings.timing,
-            alone=alone,
-            metrics=self._metrics,
+        timing, metrics, alone = settings.timing, self._metrics, threading.Lock()
+        outbox = Outbox(self._consumer, metrics)
+        self._scheduler = EncoderScheduler(
+            self._encoders, outbox, limits=settings.limits, timing=timing, metrics=metrics
         )
-        self._loop = EngineLoop(
-            self._consumer,
-            self._catalogue,
-            limits=settings.limits,
-            timing=settings.timing,
-            alone=alone,
-            metrics=self._metrics,
+        self._encoder_loop = ServingLoop(
+            self._consumer, self._scheduler, outbox, timing=timing, alone=alone, answers_overdue=True
         )
+        redis = connect(settings.redis_url)  # of the other thread
+        consumer = RequestConsumer(redis, settings.name)
+        outbox = Outbox(consumer, metrics)
+        scheduler = DecoderScheduler(self._decoders, outbox, consumer, redis, timing=timing, metrics=metrics)
+        self._decoder_loop = ServingLoop(consumer, scheduler, outbox, timing=timing, alone=alone)
+        self._running: set[ServingLoop] = set()
+
+    def _manifest_watcher(self) -> ManifestWatcher:
+        return ManifestWatcher(self._settings.artifact_root / FILE_NAME, roots=self._settings.roots)
 
     def run(self, stop: threading.Event) -> None:
         """Load the models, announce the worker, serve, and drain.
@@ -134,24 +138,26 @@ class Worker:
             worker_commands.CommandListener(connect(url, retries=0), name, self._answers(heart)),
         ):
             self._decoders.refresh()  # first: rows of tables take what weights leave
-            self._catalogue.refresh()
-            self._catalogue.warm_up()
+            self._encoders.refresh()
+            self._encoders.warm_up()
             self._announce(heart, stop)
             generating = threading.Thread(target=self._generate, args=(stop,), name="generation")
             generating.start()
-            self._infers = True
-            with closing(self._catalogue.pipeline):
-                self._loop.run(stop)
-            self._infers = False
+            with closing(self._encoders.pipeline):
+                self._run_loop(self._encoder_loop, stop)
             generating.join()
             self._leave()
 
     def _generate(self, stop: threading.Event) -> None:
-        """Serve the generative models, at a lower priority than whatever answers in milliseconds."""
+        """Serve the generative models, at a lower priority than what answers in milliseconds."""
         lower_priority(GENERATION_NICENESS)
-        self._generates = True
-        self._generation.run(stop)
-        self._generates = False
+        self._run_loop(self._decoder_loop, stop)
+
+    def _run_loop(self, loop: ServingLoop, stop: threading.Event) -> None:
+        """Run a loop, watched by the heartbeat."""
+        self._running.add(loop)
+        loop.run(stop)
+        self._running.discard(loop)
 
     def drain(self) -> None:
         """Report in the status that no more requests are accepted."""
@@ -175,16 +181,20 @@ class Worker:
             worker_commands.REFRESH: command(self._reread),
         }
 
+    @property
+    def _loops(self) -> tuple[ServingLoop, ServingLoop]:
+        return self._encoder_loop, self._decoder_loop
+
     def _pause(self) -> None:
-        self._loop.paused.set()
-        self._generation.paused.set()
+        for loop in self._loops:
+            loop.paused.set()
 
     def _resume(self) -> None:
-        self._loop.paused.clear()
-        self._generation.paused.clear()
+        for loop in self._loops:
+            loop.paused.clear()
 
     def _reread(self) -> None:
-        self._catalogue.reread()
+        self._encoders.reread()
         self._decoders.reread()
 
     def _announce(self, heart: Heartbeat, stop: threading.Event) -> None:
@@ -192,7 +202,7 @@ class Worker:
         while not stop.is_set():
             try:
                 heart.beat()
-                self._consumer.follow(self._catalogue.executors)
+                self._consumer.follow(self._encoders.executors)
                 self._state = "ready"
                 heart.beat()
                 log.info("%s is %s", self._settings.name, self._reported_state())
@@ -209,11 +219,8 @@ class Worker:
         redis, life_s = connect(self._settings.redis_url, retries=0), self._settings.life_s
         stuck_s = self._settings.stuck_s
         watchdogs = [
-            Watchdog(iterations, every_s=beat_s(life_s), stuck_s=stuck_s)
-            for iterations in (
-                lambda: self._loop.iterations if self._infers else 0,
-                lambda: self._generation.iterations if self._generates else 0,
-            )
+            Watchdog(partial(self._iterations, loop), every_s=beat_s(life_s), stuck_s=stuck_s)
+            for loop in self._loops
         ]
 
         def end() -> None:
@@ -231,47 +238,50 @@ class Worker:
             on_hang=end,
         )
 
+    def _iterations(self, loop: ServingLoop) -> int:
+        """Those of a loop; 0 unless it runs."""
+        return loop.iterations if loop in self._running else 0
+
     def _leave(self) -> None:
         try:
             self._consumer.leave()
         except RedisError as error:
             log.warning("left without signing off: %s", error)
 
-    def _standing(self) -> GaugeValues:
-        pool = self._catalogue.pool
+    def _gauge_values(self) -> GaugeValues:
+        pool = self._encoders.pool
         return GaugeValues(
             resident_hplms=len(pool),
             resident_bytes=pool.used_bytes,
-            backlog_rows=self._loop.backlog_rows,
-            slot_mismatches=self._catalogue.counters.slot_mismatches,
+            backlog_rows=self._scheduler.backlog_rows,
+            slot_mismatches=self._encoders.counters.slot_mismatches,
             decoders=self._decoders.counts(),
         )
 
     def _trace(self) -> bytes:
-        trace = self._catalogue.pipeline.trace.chrome(process=self._settings.name)
+        trace = self._encoders.pipeline.trace.chrome(process=self._settings.name)
         return json.dumps(trace, separators=(",", ":")).encode()
 
     def _reported_state(self) -> State:
         if self._state != "ready":
             return self._state
-        if self._loop.paused.is_set():
-            is_drained = self._loop.is_drained and self._generation.is_drained
-            return "drained" if is_drained else "draining"
+        if self._encoder_loop.paused.is_set():
+            return "drained" if all(loop.is_drained for loop in self._loops) else "draining"
         return "loading" if self._load_error() and not self._served_roots() else "ready"
 
     def _load_error(self) -> str:
-        return self._catalogue.last_error or self._decoders.last_error
+        return self._encoders.last_error or self._decoders.last_error
 
     def _served_roots(self) -> tuple[str, ...]:
         """The digests of the roots that it takes requests for."""
-        return (*self._catalogue.executors, *self._decoders.roots)
+        return (*self._encoders.executors, *self._decoders.roots)
 
     def _missing_roots(self) -> list[ServedRoot | ServedDecoder]:
         """The roots that could not be loaded."""
-        return [*self._catalogue.missing_roots, *self._decoders.missing_roots]
+        return [*self._encoders.missing_roots, *self._decoders.missing_roots]
 
     def _status(self) -> bytes:
-        catalogue, counters = self._catalogue, self._catalogue.counters
+        catalogue, counters = self._encoders, self._encoders.counters
         device_used, device_total = used_and_total_bytes(catalogue.device)
         named: list[ServedRoot | ServedDecoder] = [
             *catalogue.manifest.roots.values(),
@@ -291,8 +301,8 @@ class Worker:
             int8_roots=tuple(root.name for root in served if catalogue.has_int8_weights(root.digest)),
             revision=catalogue.manifest.revision,
             hplms=len(catalogue.manifest.hplms) + len(self._decoders.manifest.generative_hplms),
-            last_batch_at=self._loop.last_batch_at,
-            last_error=self._loop.last_error or self._load_error() or self._unused_gpu,
+            last_batch_at=self._scheduler.last_batch_at,
+            last_error=self._encoder_loop.last_error or self._load_error() or self._unused_gpu,
             batches=counters.batches,
             rows=counters.rows,
             slot_mismatches=counters.slot_mismatches,
@@ -300,11 +310,11 @@ class Worker:
             resident_bytes=catalogue.pool.used_bytes,
             pinned=len(catalogue.manifest.pinned_hplms()),
             pinned_resident=catalogue.pinned_resident,
-            waiting=self._loop.backlog_rows,
+            waiting=self._scheduler.backlog_rows,
             host_bytes=host_bytes(),
             device_used_bytes=device_used,
             device_total_bytes=device_total,
-            recently=self._loop.recent.rates(),
+            recently=self._scheduler.recent.rates(),
             decoders=tuple(_decoder_status(*each) for each in self._decoders.counts().items()),
         ).encode()
 

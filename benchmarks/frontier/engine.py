@@ -13,10 +13,10 @@ from benchmarks.accuracy.trainings import Shape
 from benchmarks.accuracy.workbench import Workbench
 from inference.cascade.dispatcher import HASH_BYTES, AnswerPolicy
 from inference.cascade.profile import CascadeProfile
+from inference.engine.adapters import PackedHplm
 from inference.engine.batcher import BatchLimits, batch_size
 from inference.engine.executor import Executor
 from inference.engine.in_flight import InFlightBatch
-from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
 from inference.engine.rows import Answered, ModelIdentity, Row, work_of

@@ -22,9 +22,9 @@ from torch import nn
 from benchmarks.result_cache import bench_dir
 from benchmarks.serving.real_texts import VOCAB, RealRows
 from inference.cascade.dispatcher import Level
+from inference.engine.adapters import PackedHplm
 from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.executor import Executor
-from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
 from inference.engine.rows import ModelIdentity, Row, work_of

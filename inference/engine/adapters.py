@@ -7,16 +7,40 @@ from dataclasses import dataclass
 import torch
 
 from inference.device_errors import raise_if_device_lost
-from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import Lease, PetPool
 from inference.engine.pipeline import LayerFeed, Pipeline
 from inference.engine.rows import ModelIdentity, Row
 from inference.errors import HplmError
 from inference.hplm.heads import Head
+from inference.hplm.hplm import Hplm
 from inference.hplm.pet_batch import SegmentPets
-from inference.hplm.pets import UpperShape
+from inference.hplm.pets import PackedPet, UpperShape
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedHplm:
+    """What a batch needs of a model: its PET in the number format of the upper layers, its head in fp32."""
+
+    pet: PackedPet
+    head: Head
+
+    @classmethod
+    def of(cls, hplm: Hplm, dtype: torch.dtype, digest: str | None = None) -> "PackedHplm":
+        """The model, with a copy of its PET; see `PackedPet.of`."""
+        return cls(PackedPet.of(hplm.pet, dtype, digest), hplm.head.to("cpu"))
+
+    @property
+    def shape(self) -> UpperShape:
+        """Of the upper layers that it was made for."""
+        return self.pet.layout.shape
+
+    @property
+    def bytes(self) -> int:
+        """Of its tensors."""
+        return self.pet.rows.nbytes + sum(value.nbytes for value in self.head.tensors().values())
+
 
 Leases = Mapping[str, Lease[PackedHplm]]
 

@@ -1,7 +1,7 @@
 """Threads that compute whole batches, side by side on a processor's cores.
 
 Cores that compute one batch together wait for each other after every operation, and for the one thread that
-does what cannot be shared; and whoever else takes one core for a moment holds up all. Batches side by side,
+does what cannot be shared; a process that takes one core for a moment delays all. Batches side by side,
 each on its own share of the cores, wait for nothing.
 """
 

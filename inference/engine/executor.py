@@ -15,23 +15,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from inference.device_errors import raise_if_device_lost
-from inference.engine.adapters import AdapterLoader, Adapters, Leases
-from inference.engine.batch_timing import LayerCallback, NextBatchTiming
+from inference.engine.adapters import AdapterLoader, Adapters, Leases, PackedHplm
 from inference.engine.batcher import StepCosts
-from inference.engine.engine import Counters
-from inference.engine.escalation import escalated_rows, upper_tokens
 from inference.engine.in_flight import (
     BatchCallbacks,
     BatchOutputs,
     BatchResult,
+    Counters,
     GivenUpError,
     InFlightBatch,
+    LayerCallback,
+    NextBatchTiming,
 )
-from inference.engine.packed import PackedHplm
+from inference.engine.levels import LowerLayersSource, escalated_rows, retrieval, upper_tokens
 from inference.engine.pet_pool import PetPool, SlotMismatchError
 from inference.engine.pipeline import BatchTask, LayerFeed, Pipeline
 from inference.engine.pipelining import SYNCHRONISED
-from inference.engine.retrieval import LowerLayersSource, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.errors import HplmError
 from inference.hplm.attention import QueryKey
@@ -51,7 +50,7 @@ FAILED = "inference_failed"
 class Executor:
     """Runs batches of one root. ``lower_layers`` is asked when a batch begins: the caller may add to it and
     take away. Every batch that was begun must be finished, by the thread that began it. ``costs`` is what its
-    batches take, for whoever puts them together. ``free_memory`` gives back what lies on the device and can
+    batches take, for the scheduler. ``free_memory`` gives back what lies on the device and can
     be loaded again: a batch that finds no memory calls it before it is tried again."""
 
     def __init__(
@@ -304,7 +303,7 @@ def _means(rows: list[Row], last: Tensor, sequences: PackedSequences) -> dict[in
 
 def _shares(rows: list[Row], leases: Leases, seconds: StageSeconds) -> list[StageSeconds]:
     """What each row takes of a batch's time, by its work; but a model that had to be loaded is on its own
-    rows alone: whoever asks often does not pay for who comes once."""
+    rows alone: tenants with many requests do not pay for those with one."""
     work, work_of = 0, Counter[str]()
     for row in rows:
         work += row.work

@@ -1,4 +1,4 @@
-"""Who is due next: weighted fair queueing over tenants, by the engine time that their rows really took."""
+"""Weighted fair queueing over tenants (start-time fair queueing), by the engine time that their rows took."""
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,26 +18,26 @@ class _Account:
     """Milliseconds charged, divided by the tenant's weight, and those charged last; rows that wait or are
     being computed, and how many of them are being computed."""
 
-    counter: float
+    virtual_time: float
     last_charge: float = 0.0
     rows: int = 0
     in_flight: int = 0
 
     @property
     def start(self) -> float:
-        """The counter before the last row that is being computed; the counter itself if none is."""
-        return self.counter - self.last_charge if self.in_flight else self.counter
+        """The start tag: the virtual time before the last row that is being computed; now's if none is."""
+        return self.virtual_time - self.last_charge if self.in_flight else self.virtual_time
 
 
 class FairShares:
-    """A counter for each tenant (start-time fair queueing): charged milliseconds of the engine divided by
-    the tenant's weight. The least counter is due first.
+    """Start-time fair queueing. The virtual time of a tenant is the milliseconds of the engine that it was
+    charged, divided by its weight. The tenant with the least virtual time is due first.
 
-    A tenant that comes back is lifted to the least start among the others: the counter before the last row
-    that is being computed, or the counter of a tenant that only waits. Idleness earns nothing, and what a
-    tenant took while nobody else wanted it costs nothing. A newcomer is due before a tenant that has a row in
-    service and wants another. Tenants without rows are forgotten once their counter would be lifted
-    anyway. Not thread-safe.
+    A tenant that comes back is lifted to the system's virtual time, the least start tag of the others: the
+    virtual time before the last row that is being computed, or that of a tenant that only waits. Idleness
+    earns nothing, and time that a tenant took while no other wanted it costs nothing. A newcomer is due
+    before a tenant that has a row in service and wants another. Tenants without rows are forgotten once
+    their virtual time would be lifted anyway. Not thread-safe.
     """
 
     def __init__(self, weight: Callable[[str], float] = lambda _: 1.0) -> None:
@@ -45,7 +45,7 @@ class FairShares:
         self._weight = weight
         self._accounts: dict[str, _Account] = {}
         self._active = 0
-        self._floor = 0.0
+        self._system_time = 0.0
         self._sweep_at = LEAST_KEPT
         self._ms_per_token = 0.0
         self._latest = ""
@@ -59,18 +59,18 @@ class FairShares:
         """The tenant's weight: its share is in proportion to it."""
         return self._weight(tenant)
 
-    def counter(self, tenant: str) -> float:
+    def virtual_time(self, tenant: str) -> float:
         """The tenant's virtual time, or that at which it would enter now."""
         account = self._accounts.get(tenant)
-        return self._floor if account is None else account.counter
+        return self._system_time if account is None else account.virtual_time
 
     def enter(self, tenant: str, rows: int) -> None:
         """So many rows of the tenant wait from now on."""
         account = self._accounts.get(tenant)
         if account is None or not account.rows:
-            self._raise_floor()
-            account = self._accounts.setdefault(tenant, _Account(self._floor))
-            account.counter = max(account.counter, self._floor)
+            self._advance_system_time()
+            account = self._accounts.setdefault(tenant, _Account(self._system_time))
+            account.virtual_time = max(account.virtual_time, self._system_time)
             self._active += 1
             self._note(tenant)
         account.rows += rows
@@ -89,22 +89,22 @@ class FairShares:
         queues: Mapping[str, Sequence[Item]],
         *,
         tokens: Callable[[Item], int],
-        ahead_tokens: int,
+        quantum: int,
     ) -> Iterator[Item]:
         """The items of the tenants' queues, none of them empty, in the order in which they are due: by the
-        counter (virtual time) of their tenant once the items before them are charged.
+        virtual time of their tenant once the items before them are charged.
 
         Leaves out what would bring a tenant ahead of the one due first, and that by more than
-        ``ahead_tokens``: such rows would only delay the others in their batch; and the engine must not be
+        ``quantum``: such rows would only delay the others in their batch; and the engine must not be
         full of one tenant's rows when another comes. A tenant with a single row may get ahead by as much for
         each tenant that waits: else its row needs a batch of its own. Nothing is left out while one tenant
         is alone.
         """
         # Among equals the one with the fewest rows: a flood of rows notices another one least.
-        heap = [(self.counter(tenant), len(queue), tenant, 0) for tenant, queue in queues.items()]
+        heap = [(self.virtual_time(tenant), len(queue), tenant, 0) for tenant, queue in queues.items()]
         heapq.heapify(heap)
         first = heap[0][0] if heap else 0.0
-        ahead = self._expected(ahead_tokens) if self._contested() else float("inf")
+        ahead = self._expected(quantum) if self._contested() else float("inf")
         while heap:
             at, waiting, tenant, place = heap[0]
             queue = queues[tenant]
@@ -124,7 +124,7 @@ class FairShares:
         expected = self._expected(tokens)
         account = self._accounts[tenant]
         account.last_charge = expected / self._weight(tenant)
-        account.counter += account.last_charge
+        account.virtual_time += account.last_charge
         account.in_flight += 1
         assert account.in_flight <= account.rows, f"{tenant} has fewer rows than begin"
         return expected
@@ -133,7 +133,7 @@ class FairShares:
         """A row that was charged so has ended. It is charged what it took instead, unless that is None."""
         account = self._accounts[tenant]
         if took_ms is not None:
-            account.counter += (took_ms - charged) / self._weight(tenant)
+            account.virtual_time += (took_ms - charged) / self._weight(tenant)
         account.in_flight -= 1
         assert account.in_flight >= 0, f"{tenant} has fewer rows in flight than end"
         self.leave(tenant, 1)
@@ -146,30 +146,32 @@ class FairShares:
         self._ms_per_token += weight * (rate - self._ms_per_token)
 
     def _note(self, tenant: str) -> None:
-        """Somebody came: is it another than the last?"""
+        """Record whether another tenant than the last one came."""
         if self._latest not in ("", tenant):
             self._alone_for = 0
         self._latest = tenant
 
     def _contested(self) -> bool:
-        """Whether several tenants have rows, or had some lately."""
+        """Whether several tenants have rows, or had some in the last batches."""
         return self._active > 1 or self._alone_for < ALONE_AFTER
 
     def _expected(self, tokens: int) -> float:
         return tokens * (self._ms_per_token or FIRST_MS_PER_TOKEN)
 
-    def _raise_floor(self) -> None:
-        """To the least start of those with rows; it never sinks."""
+    def _advance_system_time(self) -> None:
+        """Advance to the least start tag of tenants with rows; it never goes back."""
         if self._active:
             least = min(account.start for account in self._accounts.values() if account.rows)
-            self._floor = max(self._floor, least)
+            self._system_time = max(self._system_time, least)
 
     def _forget(self) -> None:
-        """Forget whom the floor has passed: all, when nobody has rows; else now and then."""
+        """Forget tenants behind the system's virtual time: all, if none has rows; else now and then."""
         if not self._active:
             self._accounts.clear()
         elif len(self._accounts) > self._sweep_at:
-            self._raise_floor()
+            self._advance_system_time()
             accounts = self._accounts.items()
-            self._accounts = {name: one for name, one in accounts if one.rows or one.counter > self._floor}
+            self._accounts = {
+                name: one for name, one in accounts if one.rows or one.virtual_time > self._system_time
+            }
             self._sweep_at = max(LEAST_KEPT, 2 * len(self._accounts))

@@ -18,7 +18,7 @@ class Swapping(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Pipelining:
     """What overlaps. retrieval: of the next batch, with this one's computing. parallel_batches: how many
-    batches compute side by side, each in a thread of its own; 0 for one, in the thread of whoever ends it."""
+    batches compute side by side, each in a thread of its own; 0 for one, in the thread that ends it."""
 
     retrieval: bool = True
     swapping: Swapping = Swapping.FINE

@@ -1,4 +1,4 @@
-"""What goes into a step of the engine and what comes out: token ids in, logits out."""
+"""The rows of a batch and their outcomes: token ids in, logits out."""
 
 import math
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from inference.hplm.root_config import RootConfig
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """Exactly which version of a model: asked for, or really used."""
+    """The exact version of a model that a row asks for, or that computed it."""
 
     tenant: str
     hplm: str

@@ -1,4 +1,4 @@
-"""What the stages of the pipeline did when: the data of the paper's figure 17."""
+"""Spans of the pipeline's stages: the data of the paper's figure 17."""
 
 import os
 import time
@@ -43,7 +43,7 @@ class Trace:
 
     @contextmanager
     def span(self, stage: StageName, batch: int, name: str) -> Iterator[None]:
-        """Note how long what is done inside takes, also when it fails."""
+        """Record how long the block takes, also when it raises."""
         own = stage, get_ident()
         with self._lock:
             within = own in self._tracks
@@ -63,7 +63,7 @@ class Trace:
         return next(track for track in count() if track not in taken)
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Drop all spans."""
         with self._lock:
             self._spans.clear()
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 from inference.engine.fairness import FairShares
 from inference.errors import DeviceLostError, HplmError
-from inference.generation.counts import GenerationCounts
 from inference.generation.limits import GenerationLimits
 from inference.generation.requests import FinishReason, GenerationError, GenerationRequest, TokenEvent
-from inference.generation.scheduler import Scheduler
+from inference.generation.scheduler import GenerationCounts, Scheduler
 from inference.generation.sequence import Sequence
 from inference.generation.step import AdapterPool, Chunk, Outcome, Runner, SampledToken, SequenceFailed, Step
 

@@ -16,7 +16,7 @@ MAX_TOP_K: Final = 2**63 - 1
 
 
 class FinishReason(StrEnum):
-    """Why a completion ended: a stop token; max_tokens; somebody cancelled it; an error, which the event
+    """Why a completion ended: a stop token; max_tokens; a cancel; an error, which the event
     holds."""
 
     STOP = "stop"

@@ -93,7 +93,7 @@ def _last_rows(chunks: Sequence[Chunk]) -> list[int]:
 
 
 def outcome_of(chunk: Chunk, choice: Choice | None) -> Outcome:
-    """What came of a chunk that was due a token: the token, or a failure if its logits are not finite."""
+    """The outcome of a chunk that was due a token: the token, or a failure if its logits are not finite."""
     if choice is None:
         return SequenceFailed(chunk.request_id, NOT_FINITE)
     return SampledToken(chunk.request_id, chunk.model.digest, *choice)

@@ -3,18 +3,46 @@
 import logging
 from bisect import insort
 from collections import Counter
+from dataclasses import dataclass
 
 from inference.device_errors import raise_if_device_lost
 from inference.engine.fairness import FairShares
 from inference.generation.block_manager import BlockManager, IntegrityError
-from inference.generation.counts import GenerationCounts
 from inference.generation.limits import GenerationLimits
 from inference.generation.requests import GenerationError
-from inference.generation.sequence import Sequence
+from inference.generation.sequence import Sequence, WaitingQueue
 from inference.generation.step import AdapterPool, AdapterState, Chunk, Step
-from inference.generation.waiting_queue import WaitingQueue
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationCounts:
+    """The requests and blocks of an engine at one moment, and what it did since its start.
+
+    running, waiting: requests with blocks, and without. Each of the ``blocks`` of ``block_size`` tokens is
+    used, cached or free. computed_tokens: of prompts and completions, recomputed ones included. found_tokens:
+    hits of the prefix cache, whose keys and values were not computed. completions: those that ended without
+    an error. preemptions: how often a running request lost its blocks and waited again.
+    """
+
+    running: int
+    waiting: int
+    blocks: int
+    block_size: int
+    used_blocks: int
+    cached_blocks: int
+    computed_tokens: int
+    found_tokens: int
+    generated_tokens: int
+    preemptions: int
+    completions: int = 0
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that hold nothing."""
+        return self.blocks - self.used_blocks - self.cached_blocks
+
 
 Refused = tuple[Sequence, GenerationError]
 

@@ -1,4 +1,4 @@
-"""The side of the infer queue that answers: what a worker takes, claims and lets go of."""
+"""The worker's side of the infer queue: read, claim and answer requests."""
 
 import logging
 import time
@@ -31,7 +31,7 @@ MAX_DELIVERIES = 3
 STOPPED_WORKERS = f"the request stopped the worker {MAX_DELIVERIES} times"
 SWEPT_AT_ONCE = 16
 SWEPT_AFTER_S = 1.0
-"""What came in just now is let lie by those who do not serve its root."""
+"""Requests younger than this are left alone by workers that do not serve their root."""
 SUSPECTS_LIFE_S = 86_400
 FIELD = keys.FIELD.encode()
 
@@ -57,8 +57,8 @@ class Entry:
 
 
 class RequestConsumer:
-    """The side that answers, for the roots that it is told to ``follow``. ``name`` must be new for each
-    process and have a heartbeat before."""
+    """Reads and answers requests for the roots that it follows. ``name`` must be new for each process and
+    have a heartbeat before. One thread uses it."""
 
     def __init__(self, redis: Redis, name: str) -> None:
         self.name = name
@@ -141,7 +141,7 @@ class RequestConsumer:
 
     def overdue_elsewhere(self, now: float) -> list[Entry]:
         """Requests for other roots whose deadline was before ``now``, unix seconds, a few of each root: there
-        may be nobody who serves them. Whoever answers first is heard. What this consumer holds, of a root
+        may be no worker that serves them. The first answer counts. What this consumer holds, of a root
         that it served before, is not elsewhere."""
         found: list[Entry] = []
         latest = int(1000 * (now - SWEPT_AFTER_S))

@@ -1,4 +1,4 @@
-"""A worker's sign of life: a key with a short life, renewed by a thread; its value is the worker's status."""
+"""A worker's heartbeat: a key that expires, renewed by a thread; its value is the worker's status."""
 
 import logging
 import time

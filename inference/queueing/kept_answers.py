@@ -27,7 +27,7 @@ class OtherBody(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The right to answer a call with this key, until its seconds are over or ``KeptAnswers`` is told."""
+    """The lease on answering a call with this key, until its seconds are over or it is released."""
 
     key: str
     owner: str
@@ -44,8 +44,8 @@ class KeptAnswers:
         self._most_bytes_of_tenant = most_bytes_of_tenant
 
     def begin(self, tenant: str, key: str, *, body: str, seconds: float) -> Turn | bytes:
-        """The answer that was given, or the turn to give one. ``body`` stands for what is asked. Whoever
-        dies over it is forgotten after ``seconds``. Raises InFlight and OtherBody."""
+        """The answer that was given, or a lease on giving one. ``body`` identifies the body of the call. A
+        lease expires after ``seconds``. Raises InFlight and OtherBody."""
         turn = Turn(keys.kept(tenant, key), uuid.uuid4().hex)
         given: list[Argument] = [body, turn.owner, max(1, int(1000 * seconds))]
         found: Any = run(self._redis, scripts.BEGIN, [turn.key], given)
@@ -59,8 +59,8 @@ class KeptAnswers:
         return turn
 
     def keep(self, turn: Turn, answer: bytes) -> None:
-        """Keep the answer for KEPT_S, unless the turn is over or the answer has more than MOST_BYTES_EACH:
-        then the key is free again."""
+        """Keep the answer for KEPT_S, unless the lease has expired or the answer has more than
+        MOST_BYTES_EACH: then the key is free again."""
         if len(answer) > MOST_BYTES_EACH:
             self.release(turn)
             return

@@ -63,7 +63,7 @@ def suspect(root: str, entry: str) -> str:
 
 
 def share(root: str, tenant: str) -> str:
-    """What the tenant has outstanding for one root."""
+    """The field that counts the outstanding requests of a tenant for one root."""
     return f"{root}:{tenant}"
 
 
@@ -105,5 +105,5 @@ def worker(name: str) -> str:
 
 
 def allowance(bucket: str) -> str:
-    """What is left of somebody's limit by the minute."""
+    """The tokens left in a rate limit's bucket."""
     return ALLOWANCE_PREFIX + bucket

@@ -82,7 +82,7 @@ class _Message(Struct, frozen=True, kw_only=True):
 class InferRequest(_Message, frozen=True, kw_only=True):
     """Token sequences for one version of one model, and the digest of the root whose tokenizer read them.
 
-    id: nobody else's, now or later: an answer is known by it. deadline, enqueued_at: unix seconds.
+    id: unique for ever: replies are matched by it. deadline, enqueued_at: unix seconds.
     level: of every sequence (1: the tables, 2: in full). dispatcher: decides which answers from the tables go
     on to level 2; None: none does. explain: how each token was made is asked for. embed: the mean of the
     final states is asked for in place of the head's outputs. generate: how the one sequence, a prompt, is to
@@ -116,7 +116,7 @@ class InferRequest(_Message, frozen=True, kw_only=True):
 
     @property
     def call(self) -> str:
-        """What the caller knows it by, unique among what its tenant has outstanding."""
+        """The caller's name of it, unique among the outstanding requests of its tenant."""
         return self.id.partition(CALL_END)[0]
 
     @property
@@ -177,7 +177,7 @@ class ReplyError(Struct, frozen=True):
 
 
 class SequenceOutput(Struct, frozen=True, array_like=True):
-    """What came of one sequence.
+    """The outputs for one sequence.
 
     values: little-endian fp32: C outputs of the head, or C for each token that was asked for; of an embedding
     the d means. token_levels: T uint8, how each token was made, where that was asked for. level: at which it
@@ -247,7 +247,7 @@ class InferReply(_Message, frozen=True, kw_only=True):
 
 
 class _Sender(Struct):
-    """What tells whose message this was."""
+    """The fields that name the sender of a message."""
 
     id: str = ""
     reply_to: str = ""

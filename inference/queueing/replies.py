@@ -48,9 +48,9 @@ class NoReply(Exception):
 
 
 class ReplyReader:
-    """Reads one reply stream, and the stream of tokens beside it, in a thread; hands each reply and token to
-    whoever expects it, drops the others. What was read is removed from the stream when nothing comes, and
-    when it is much: an answer does not stay there for hours."""
+    """Reads one reply stream, and the stream of tokens beside it, in a thread; passes each reply and token
+    to the callback that expects it, drops the others. What was read is removed from the stream when nothing
+    comes, and when it is much: an answer does not stay there for hours."""
 
     def __init__(self, redis: Redis, stream: str) -> None:
         self.stream = stream
@@ -177,7 +177,7 @@ class _Waiter:
 
 
 class How(TypedDict):
-    """How sequences are asked: ``root`` is the digest of the model's root, ``seconds`` are those that the
+    """Options of a request: ``root`` is the digest of the model's root, ``seconds`` are those that the
     caller waits, ``call`` is the name to cancel it by; the rest as in `InferRequest`."""
 
     root: str
@@ -223,7 +223,7 @@ class InferClient:
     def request(
         self, model: ModelRef, sequences: tuple[TokenSequence, ...], **how: Unpack[How]
     ) -> InferRequest:
-        """What ``ask`` submits, for whoever waits in their own way."""
+        """The request that ``ask`` submits, for callers that wait in another way."""
         now, call, generate = time.time(), how.get("call"), how.get("generate")
         return InferRequest(
             id=f"{call}{CALL_END}{uuid.uuid4().hex[:12]}" if call else uuid.uuid4().hex,
@@ -245,7 +245,7 @@ class InferClient:
 
     @contextmanager
     def completing(self, request: InferRequest) -> Iterator[TokenFeed]:
-        """Submit a request with ``generate``; in here its events come. Whoever leaves before the last event
+        """Submit a request with ``generate``; in here its events come. Leaving before the last event
         cancels it. Raises QueueFull and CallOutstanding, and redis errors when there is no server."""
         feed = TokenFeed(CompletionReader(self.redis, request.id))
         with self.expecting(request, feed.put, feed.put):

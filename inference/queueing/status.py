@@ -1,4 +1,4 @@
-"""What each inference worker says about itself, for the health page and for refusing early."""
+"""The status of each inference worker, for the health page and for admission."""
 
 import time
 from collections.abc import Collection
@@ -150,7 +150,7 @@ def workers_alive(redis: Redis) -> list[WorkerStatus]:
 
 def roots_served_lately(redis: Redis) -> frozenset[str]:
     """The digests of roots that a worker serves, or served until it was lost less than SERVED_LATELY_S ago:
-    whoever runs it starts it again. A worker that was stopped does not count."""
+    its supervisor starts it again. A worker that was stopped does not count."""
     found: Any = redis.zrange(
         keys.SERVED_ROOTS, time.time() - SERVED_LATELY_S, "+inf", byscore=True, withscores=False
     )

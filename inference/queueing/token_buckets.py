@@ -17,7 +17,7 @@ PATIENCE_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class TakeRequest:
-    """What is wanted of one bucket, which holds ``full`` and into which so much flows ``per_second``. It is
+    """A request to one bucket, which holds ``full`` and into which so much flows ``per_second``. It is
     forgotten ``forget_after_s`` after the last change; 0: when it is full again."""
 
     bucket: str

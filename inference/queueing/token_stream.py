@@ -1,4 +1,4 @@
-"""Tokens of completions on their way from a worker to whoever waits, each once and in order.
+"""Tokens of completions on their way from a worker to the caller, each once and in order.
 
 A completion is a stream of its own: token ``i`` is the entry ``i + 1``, and the reply is the entry behind the
 last token. The server takes each number once, and only from the worker that holds the request. So a second
@@ -138,7 +138,7 @@ class CompletionReader:
 
 class TokenFeed:
     """The events of a completion for a thread that waits for them. Without a worker nothing comes, not even
-    an end: whoever waits does so until the request's deadline at most."""
+    an end: wait until the request's deadline at most."""
 
     def __init__(self, reader: CompletionReader) -> None:
         self._reader = reader
@@ -156,11 +156,11 @@ class TokenFeed:
 
     @property
     def busy_ms(self) -> float:
-        """For how long workers were busy with what was given."""
+        """Milliseconds that workers spent on the events so far."""
         return self._reader.busy_ms
 
     def read(self) -> list[TokenEvent]:
-        """The events that the completion has by now, whether or not this process was told of them. Raises
+        """The events that the completion has by now, also without copies in the process' stream. Raises
         CompletionLost if the server has lost it."""
         return self._reader.read()
 

@@ -1,5 +1,5 @@
 """The infer queue on Redis Streams, one for each root: bounded at the door, at least one delivery, exactly
-one answer. This is the side that asks; `consumer` is the one that answers."""
+one answer. This is the client's side; `consumer` is the worker's."""
 
 import math
 from collections import defaultdict
@@ -56,8 +56,8 @@ class Address(NamedTuple):
 
 
 class RequestQueue:
-    """The side that asks. What is asked in the ``background`` is computed when nothing else waits, and has
-    places of its own."""
+    """Submits and cancels requests. Those of the ``background`` are computed when nothing else waits, and
+    have places of their own."""
 
     def __init__(self, redis: Redis, *, capacity: int, background: bool = False) -> None:
         self._redis = redis
@@ -81,8 +81,8 @@ class RequestQueue:
     def submit_all(
         self, requests: Sequence[InferRequest]
     ) -> list[int | QueueFull | CallOutstanding | RedisError]:
-        """What ``submit`` says to each, or would raise; one round trip. Raises RedisError when there is no
-        server."""
+        """The result of ``submit`` for each, or what it would raise; one round trip. Raises RedisError when
+        there is no server."""
         with self._redis.pipeline(transaction=False) as pipeline:
             for request in requests:
                 run(pipeline, scripts.SUBMIT, *self._given(request))
@@ -171,14 +171,14 @@ def answers_until_room(full: QueueFull, capacity: int) -> int:
 
 
 def send_answer(redis: Redis, address: Address, tenant: str, reply_to: str, reply: InferReply) -> bool:
-    """Whether this is the one answer to the entry."""
+    """Send a reply. Returns whether this is the one answer to the entry."""
     return bool(_answer(redis, address, tenant, reply_to, reply))
 
 
 def send_answers(
     redis: Redis, answers: Iterable[tuple[Address, str, str, InferReply]]
 ) -> list[bool | RedisError]:
-    """What ``send_answer`` says to each of these, or would raise; one round trip. Raises RedisError when
+    """The result of ``send_answer`` for each, or what it would raise; one round trip. Raises RedisError when
     there is no server."""
     with redis.pipeline(transaction=False) as pipeline:
         for answer in answers:
@@ -203,7 +203,7 @@ def answer_arguments(
 
 
 def touched_by(queue: str, tenant: str, name: str) -> list[str]:
-    """What coming and going of a request changes."""
+    """The keys that change when a request is submitted or answered."""
     background = keys.is_background(queue)
     counts = _outstanding(background), _depths(background)
     return [keys.requests(queue), *counts, keys.call(tenant, name), _outstanding_tokens(background)]

@@ -1,25 +1,30 @@
-"""Rows that wait for a batch."""
+"""Rows that wait for a batch, and the batches in flight."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from queue import Empty, SimpleQueue
+from typing import Final
 
 from inference.engine.batcher import BatchLimits, batch_size
-from inference.engine.engine import Engine
 from inference.engine.fairness import FairShares
-from inference.engine.in_flight import BatchCallbacks, GivenUpError, InFlightBatch
+from inference.engine.in_flight import BatchCallbacks, Engine, GivenUpError, InFlightBatch
+from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Answered, Failed, Outcome, Row
 from inference.errors import DeviceLostError
+from inference.serving.loop_timing import Clock
 from inference.serving.ticket import Ticket
 
 log = logging.getLogger(__name__)
 
-SHORT_BATCH = 2.0
+SHORT_BATCH: Final = 2.0
 """A short batch takes at most so many times as long as its first row alone."""
-EXTRA_ROWS_FACTOR = 1.25
+EXTRA_ROWS_FACTOR: Final = 1.25
 """What a tenant gets in a batch beyond its turn takes at most so many times as long as the longest row alone,
 for each tenant with more than a row: they wait for each other anyway, and large batches serve all sooner."""
+POLL_S: Final = 0.01
+"""How often the queue is read while one more batch could compute."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +134,7 @@ class Backlog:
         return ScheduledBatch(self, executor, chosen, charged)
 
     def settle(self, batch: ScheduledBatch, outcomes: Sequence[Outcome]) -> None:
-        """Charge what the rows of a computed batch really took; a row that failed, what was expected."""
+        """Charge the time that the rows of a computed batch took; of a row that failed, the expected time."""
         for waiting, charged, outcome in zip(batch.waiting, batch.charged, outcomes, strict=True):
             took_ms = 1000 * _seconds(outcome) if isinstance(outcome, Answered) else None
             self.shares.settle(waiting.tenant, charged, took_ms)
@@ -157,8 +162,8 @@ class Backlog:
         in_order = self._due(longest * busy * executor.costs.rows_in(EXTRA_ROWS_FACTOR, longest, limits))
         return list(islice((w for w in in_order if w.ticket.route.executor is executor), limits.rows))
 
-    def _due(self, ahead_tokens: int) -> Iterator[Waiting]:
-        return self.shares.due(self._queues, tokens=lambda w: w.row.work, ahead_tokens=ahead_tokens)
+    def _due(self, quantum: int) -> Iterator[Waiting]:
+        return self.shares.due(self._queues, tokens=lambda w: w.row.work, quantum=quantum)
 
     def _enter(self, ticket: Ticket, row: Row) -> None:
         self.shares.enter(row.model.tenant, 1)
@@ -183,6 +188,74 @@ class Backlog:
             if not self._rows_of[waiting.ticket]:
                 del self._rows_of[waiting.ticket]
         self._count -= len(gone)
+
+
+class InFlightBatches:
+    """The batches that were begun and have not ended, the oldest first. There is room for as many as compute
+    at once, and for one more with each that calls ``prefetch``.
+
+    Owned by the loop's thread. The threads that compute batches call ``prefetch`` and put events into a
+    queue; without such threads, the loop's own computes a batch when it ends it.
+    """
+
+    def __init__(self, pipelining: Pipelining, clock: Clock) -> None:
+        self._clock = clock
+        self._at_once = pipelining.at_once
+        self.uses_threads = pipelining.parallel_batches > 0
+        """Whether other threads compute them."""
+        self._batches: dict[int, ScheduledBatch] = {}
+        self._prefetching: set[int] = set()
+        self._events: SimpleQueue[tuple[int, bool]] = SimpleQueue()
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    @property
+    def room(self) -> int:
+        """How many more may be begun."""
+        return self._at_once - len(self._batches) + len(self._prefetching)
+
+    def waits(self, backlog: Backlog) -> bool:
+        """Whether a batch of this backlog waits until others are computed."""
+        return sum(each.backlog is backlog for each in self._batches.values()) >= self._at_once
+
+    def add(self, batch: ScheduledBatch) -> None:
+        """One more has begun."""
+        self._batches[batch.in_flight.number] = batch
+        if self.uses_threads:
+            batch.in_flight.when_done(lambda number: self._events.put((number, True)))
+
+    def remove(self, batch: ScheduledBatch) -> bool:
+        """One has ended. Returns whether it was the oldest."""
+        number = batch.in_flight.number
+        oldest = number == next(iter(self._batches))
+        del self._batches[number]
+        self._prefetching.discard(number)
+        return oldest
+
+    def prefetch(self, number: int) -> None:
+        """It is time to begin the batch after this one. Any thread may call it."""
+        self._events.put((number, False))
+
+    def add_room(self, number: int) -> None:
+        """There is room for the batch after this one."""
+        self._prefetching.add(number)
+
+    def first_done(self, receive_and_schedule: Callable[[], None]) -> ScheduledBatch:
+        """The batch that is done first; the oldest if the caller is to compute it. Calls
+        ``receive_and_schedule`` whenever there is room: at once when that is new, else every POLL_S."""
+        if not self.uses_threads:
+            return next(iter(self._batches.values()))
+        while True:
+            try:
+                number, done = self._clock.get(self._events, POLL_S if self.room else None)
+            except Empty:
+                receive_and_schedule()
+                continue
+            if done:
+                return self._batches[number]
+            self.add_room(number)
+            receive_and_schedule()
 
 
 def _seconds(outcome: Answered) -> float:

@@ -1,133 +1,111 @@
-"""What this worker can serve: everything the current manifest names, in memory."""
+"""Follows the manifest: prepares its next revision beside the one that is served, and swaps it in."""
 
 import logging
 import time
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from functools import partial
+from threading import Thread
+from typing import Final, Generic, TypeVar
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from inference.cascade.dispatcher import Level
-from inference.device_errors import raise_if_device_lost, retry_with_freed_memory
-from inference.engine.batcher import BatchLimits
-from inference.engine.device_pets import DevicePets, copy_pinned
-from inference.engine.engine import Counters, Engine
-from inference.engine.executor import Executor
-from inference.engine.packed import PackedHplm
-from inference.engine.pet_pool import PetPool
-from inference.engine.pipeline import Pipeline
-from inference.engine.pipelining import SYNCHRONISED
-from inference.engine.rows import ModelIdentity, Row
+from inference.device_errors import raise_if_device_lost
+from inference.engine.rows import ModelIdentity
 from inference.errors import HplmError
-from inference.hplm.encoder import UpperLayers
-from inference.hplm.int8_scales import uses_int8
-from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
-from inference.hplm.root_config import RootConfig
-from inference.hplm.weight_format import WeightFormat
-from inference.manifest import Manifest, ManifestWatcher, ServedHplm, ServedRoot
-from inference.serving.background_task import BackgroundTask
-from inference.serving.device_ledger import PET_SHARE, DeviceLedger, batch_bytes, ledger_of, machine_bytes
-from inference.serving.loading import Checksums, Refusals, follow, load_verified, verify
-from inference.serving.lower_layers import Chains, ServedLowerLayers, chain_name
-from inference.serving.metrics import WorkerMetrics
-from inference.serving.next_revision import NextRevision
+from inference.manifest import Manifest, ManifestWatcher, ServedGenerativeHplm, ServedHplm
+from inference.serving.loading import Checksums, Refusals
 
 log = logging.getLogger(__name__)
 
-LOWER_BYTES = 2 * 1024**3
-POOL_SHARE = 4
-"""The PET pool takes up to a quarter of the machine's memory."""
-WARM_UP_TOKENS = 8
-LOADING_SHARE = 2 / 3
-"""Loading models takes at most this share of the time before ready; the rest is for running texts."""
+FIRST_RETRY_S: Final = 1.0
+LAST_RETRY_S: Final = 60.0
+"""What could not be loaded is tried again after the first, and after twice as long each time, up to the
+last."""
 
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """All that one manifest names, as far as it could be loaded; ``error`` is why not all."""
-
-    manifest: Manifest
-    roots: Mapping[str, Root]
-    executors: Mapping[str, Executor]
-    chains: Chains
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where the rows of one model go, and what the manifest says about it."""
-
-    executor: Engine
-    chain: str
-    served: ServedHplm
+Made = TypeVar("Made")
 
 
 class NotServedError(HplmError):
     """The model cannot be served, by this revision."""
 
 
-class Catalogue:
-    """Follows the manifest: loads what it adds, forgets what it drops. What cannot be loaded is reported, is
-    not served, and is tried again, with a back-off.
+class BackgroundTask(Generic[Made]):
+    """One piece of work at a time, in a daemon thread. One thread calls the methods; it takes the result."""
 
-    A new revision is prepared in a thread of its own, while whoever serves goes on with the one before, and
-    then swapped in by the latter, in one step.
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._future: Future[Made] | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether something was begun and not yet taken."""
+        return self._future is not None
+
+    def begin(self, work: Callable[[], Made]) -> None:
+        """Start it. Nothing may be under way."""
+        assert self._future is None
+        self._future = Future[Made]()
+        Thread(target=_run, args=(work, self._future), name=self._name, daemon=True).start()
+
+    def is_done_within(self, seconds: float) -> bool:
+        """Wait for the work, at most for so long. Returns whether it is done, or none was begun."""
+        return self._future is None or not wait([self._future], timeout=seconds).not_done
+
+    def take(self, *, wait: bool = False) -> Made | None:
+        """The result of the work, once; raises what it raised. None if nothing was begun, or, without
+        ``wait``, if it is not done yet."""
+        future = self._future
+        if future is None or not (wait or future.done()):
+            return None
+        self._future = None
+        try:
+            return future.result()
+        finally:
+            del future  # an exception would keep it, it the exception, and that all that had been loaded
+
+
+def _run(work: Callable[[], Made], future: "Future[Made]") -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - `take` raises it
+        future.set_exception(error)
+        del future  # see `take`
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """All that one manifest names of one kind, as far as it could be loaded. ``error``: why not all, "" if
+    all."""
+
+    manifest: Manifest
+    error: str
+
+
+RevisionT = TypeVar("RevisionT", bound=Revision)
+
+
+class Catalogue(ABC, Generic[RevisionT]):
+    """What is served, in memory. What cannot be loaded is reported, is not served, and is tried again with a
+    back-off.
+
+    A thread prepares the next revision. The loop's thread goes on with the one before, and swaps the new one
+    in with `keep_up`. Any thread may read the properties and call `reread`.
     """
 
     def __init__(
         self,
+        name: str,
         watcher: ManifestWatcher,
-        *,
-        device: torch.device,
-        dtype: torch.dtype,
-        weights: WeightFormat = WeightFormat.FLOAT,
-        pool_bytes: int | None = None,
-        lower_bytes: int = LOWER_BYTES,
-        pipeline: Pipeline | None = None,
-        metrics: WorkerMetrics | None = None,
-        ledger: DeviceLedger | None = None,
-        limits: BatchLimits | None = None,
-        warm_up_s: float = 0.0,
-        load_ahead_s: float = 0.0,
+        first: RevisionT,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``pool_bytes``: of the PET pool, on the host; None: a quarter of its memory. ``ledger``: of the
-        device; None: one of its own. ``warm_up_s``: for so long at most the first revision is loaded and run
-        by ``warm_up``. ``load_ahead_s``: for so long the models of each later revision are loaded before they
-        are asked for, beside what is served."""
-        self.device = device
-        self.dtype = dtype
-        self._weights = weights
-        self._read = metrics.timed_load(self._read_hplm) if metrics else self._read_hplm
-        self._refusals = Refusals()
-        pool_bytes = pool_bytes or machine_bytes() // POOL_SHARE
-        self.ledger = ledger or ledger_of(device, model_bytes=pool_bytes)
-        self.counters = Counters()
-        self.pipeline = pipeline or Pipeline(SYNCHRONISED)
-        self._checksums = Checksums()
-        self.lower_layers = ServedLowerLayers(
-            device=device,
-            dtype=dtype,
-            lower_bytes=lower_bytes,
-            ledger=self.ledger,
-            checksums=self._checksums,
-        )
-        self.pool = PetPool(self._load_hplm, pool_bytes, self._device_pets())
-        self._limits = limits or BatchLimits()
-        self._reserved: set[str] = set()
-        """The roots that the ledger knows."""
-        self._watcher = watcher
-        nothing = Manifest(artifact_root=watcher.artifact_root)
-        self._now = Revision(nothing, {}, {}, Chains(nothing), "")
-        self._next = NextRevision("next revision", watcher, self._prepare)
-        self._bringing: BackgroundTask[None] = BackgroundTask("Models ahead of requests")
-        self._bring_due = False
-        self._warm_up_s, self._load_ahead_s = warm_up_s, load_ahead_s
-        self._warm_by: float | None = None
-        """In monotonic seconds, once the first revision is there."""
-        self._threads = torch.get_num_threads()
+        """``name``: of the thread. ``first``: what is served before the first revision."""
+        self._watcher, self._now, self._clock = watcher, first, clock
+        self._checksums, self._refusals = Checksums(), Refusals()
+        self._task: BackgroundTask[RevisionT | None] = BackgroundTask(name)
+        self._failure = ""  # why the last revision could not be prepared at all
+        self._retry_at: float | None = None
+        self._wait_s = FIRST_RETRY_S
 
     @property
     def manifest(self) -> Manifest:
@@ -135,38 +113,23 @@ class Catalogue:
         return self._now.manifest
 
     @property
-    def executors(self) -> Mapping[str, Executor]:
-        """By the digest of their root."""
-        return self._now.executors
-
-    @property
-    def missing_roots(self) -> list[ServedRoot]:
-        """The roots that could not be loaded."""
-        now = self._now
-        return [root for digest, root in now.manifest.roots.items() if digest not in now.executors]
-
-    @property
     def last_error(self) -> str:
         """What could not be loaded last, "" when all is well."""
-        return self._next.error or self._now.error
-
-    @property
-    def pinned_resident(self) -> int:
-        """How many of the pinned models are in memory."""
-        return sum(self.pool.holds(hplm.digest) for hplm in self.manifest.pinned_hplms())
-
-    def reread(self) -> None:
-        """Take the manifest for new, and try again what could not be loaded. Any thread may ask for it."""
-        self._refusals.forget()
-        self._watcher.invalidate()
+        return self._failure or self._now.error
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is a newer manifest than the one that is served."""
-        return self._next.is_behind
+        """Whether a newer revision is being prepared, or will be because the manifest has changed."""
+        return self._task.under_way or self._watcher.has_changed()
+
+    def reread(self) -> None:
+        """Take the manifest for new, and try again what could not be loaded."""
+        self._refusals.forget()
+        self._watcher.invalidate()
 
     def refresh(self) -> bool:
-        """Follow the manifest to its current revision, however long that takes; True when it had changed."""
+        """Follow the manifest to its current revision, however long that takes. Returns whether it had
+        changed."""
         changed = False
         while self.is_behind:
             changed |= self.keep_up(wait=True)
@@ -174,219 +137,70 @@ class Catalogue:
 
     def keep_up(self, *, wait: bool = False) -> bool:
         """Serve the next revision if it is prepared, and begin to prepare one if the manifest is newer still
-        or something could not be loaded: microseconds, unless it is to be waited for. True when another
+        or something could not be loaded: microseconds, unless ``wait`` is set. Returns whether another
         revision is served from now on. Raises DeviceLostError."""
-        revision = self._next.take(wait=wait)
+        revision = self._take(wait=wait)
         if revision is not None:
             self._swap(revision)
-        self._next.begin()
-        self._bring()
+        if not self._task.under_way and (self._watcher.has_changed() or self._is_retry_due()):
+            self._retry_at = None
+            self._task.begin(self._prepare)
         return revision is not None
 
-    @property
-    def is_bringing(self) -> bool:
-        """Whether models are being loaded beside what is served."""
-        return self._bringing.under_way
+    @abstractmethod
+    def _load(self, manifest: Manifest) -> RevisionT:
+        """The revision of a manifest, in memory; what is there already is not loaded again. Called in the
+        thread that prepares."""
 
-    def warm_up(self) -> None:
-        """Have the first revision loaded as far as there is time and room, and compute one text along every
-        chain, so that no first request waits for that. Errors are logged; a request for the model gets them.
-        The time counts from when loading began; only what is being computed then is finished later."""
-        until = self._warm_by or 0.0
-        if not self._bringing.is_done_within(max(0.0, until - time.monotonic())):
-            log.warning("Models are still being loaded; the first requests for them will wait")
-            return
-        self._bringing.take()
-        held_last = sorted(self.manifest.hplms.values(), key=lambda hplm: self.pool.holds(hplm.digest))
-        of_chains = {chain_name(hplm): hplm for hplm in held_last}  # of each a model in memory, if one is
-        for hplm in of_chains.values():
-            if time.monotonic() >= until:
-                break
-            try:
-                self._run_once(hplm)
-            except Exception as error:  # noqa: BLE001 - it is served as far as it can be
-                raise_if_device_lost(error)
-                log.warning("no text could be computed for %s: %s", identity_of(hplm), error)
-        self.pipeline.trace.forget()
+    @abstractmethod
+    def _swap(self, revision: RevisionT) -> None:
+        """Serve this revision from now on."""
 
-    def _run_once(self, hplm: ServedHplm) -> None:
-        """One text by all that the engine does, on every thread that computes, and counted nowhere."""
-        route = self.route(identity_of(hplm))
-        ids = _warm_up_ids(route.executor.root.config)
-        rows = [
-            Row(level.name, ids, np.zeros_like(ids), identity_of(hplm), route.chain, level, len(ids))
-            for level in Level
-        ]
-        executor = self._executor(route.executor.root, Counters())
-        for flight in [executor.begin(rows) for _ in range(executor.parallel_batches)]:
-            executor.finish(flight)
-        for _ in range(executor.parallel_batches):
-            executor.finish(executor.begin(rows, alone=True))
-
-    def _bring(self) -> None:
-        """Have the models of a new revision loaded beside what is served."""
-        self._bringing.take()
-        if self._bring_due and not self._bringing.under_way:
-            self._bring_due = False
-            now = time.monotonic()
-            if self._warm_by is None:
-                self._warm_by = now + self._warm_up_s
-                until = now + LOADING_SHARE * self._warm_up_s
-            else:
-                until = now + self._load_ahead_s
-            self._bringing.begin(partial(self._load_ahead, until))
-
-    def _load_ahead(self, until: float) -> None:
-        """The pinned models; then, until that time in monotonic seconds, the other models that nobody has to
-        make room for."""
-        for hplm in self.manifest.pinned_hplms():
-            self._load_unless_held(hplm)
-        for hplm in self.manifest.hplms.values():
-            if time.monotonic() >= until or not self.pool.is_roomy:
-                return
-            self._load_unless_held(hplm)
-
-    def _load_unless_held(self, hplm: ServedHplm) -> None:
-        if self.pool.holds(hplm.digest):
-            return
-        try:
-            self.pool.release(self.pool.acquire(identity_of(hplm)))
-        except Exception as error:  # noqa: BLE001 - it is asked for again when somebody needs it
-            raise_if_device_lost(error)
-            log.warning("%s cannot be loaded ahead of requests: %s", identity_of(hplm), error)
-
-    def _swap(self, revision: Revision) -> None:
-        self._now = revision
-        gone = self._reserved - revision.roots.keys()
-        self._reserved -= gone
-        self.ledger.release(*map(_name_in_ledger, gone))
-        self.lower_layers.swap(revision.chains)
-        self.pool.pin(revision.manifest.pinned)
-        self.pool.keep({hplm.digest for hplm in revision.manifest.hplms.values()})
-        self._bring_due = True
-        served = len(revision.executors), len(revision.manifest.hplms)
-        log.info("revision %d: %d roots, %d models", revision.manifest.revision, *served)
-
-    def _prepare(self) -> Revision | None:
-        """The next revision, in memory; None when there is none after all, and nothing that could not be
-        loaded."""
-        torch.set_num_threads(self._threads)  # of this thread, whatever those that compute have just now
+    def _prepare(self) -> RevisionT | None:
+        """The next revision; None if there is none, and nothing that could not be loaded."""
         manifest, now = self._watcher.current(), self._now
         # Before the first revision, nothing was retired.
         if not manifest.revision or (manifest is now.manifest and not now.error):
             return None
-        roots, bad_root = follow(now.roots, manifest.roots, lambda root: self._load_root(manifest, root))
-        chains = self.lower_layers.prepare(manifest, roots)
-        executors, unfit = follow(now.executors, roots, lambda root: self._start(roots[root]))
-        self._forget(manifest)
-        return Revision(manifest, roots, executors, chains, bad_root or chains.error or unfit)
+        return self._load(manifest)
 
-    def _forget(self, manifest: Manifest) -> None:
-        """What it names no more."""
-        self._checksums.keep(
-            {manifest.folder("root", root) for root in manifest.roots}
-            | {manifest.folder("lower", lower) for lower in manifest.lowers}
-            | {manifest.folder("plot", plot) for hplm in manifest.hplms.values() for plot in hplm.plots}
-            | {manifest.folder("hplm", hplm.digest) for hplm in manifest.hplms.values()}
-        )
-
-    def route(self, model: ModelIdentity) -> Route:
-        """Where rows for ``model`` go; NotServedError when it is unknown, removed or cannot be served."""
-        served = self._served(model)
-        executor, chain = self.executors.get(served.root), chain_name(served)
-        if executor is None or chain not in self.lower_layers:
-            raise NotServedError("inference_failed", f"the root or a PLOT of {model} cannot be loaded")
-        return Route(executor, chain, served)
-
-    def _served(self, model: ModelIdentity) -> ServedHplm:
-        served = self.manifest.find(model.tenant, model.hplm, model.version)
-        if served is None:
-            raise NotServedError("not_found", f"{model} is not served")
-        if served.digest != model.digest:
-            raise NotServedError(
-                "inference_failed", f"{model} is served with another digest than was asked for"
-            )
-        return served
-
-    def _load_hplm(self, model: ModelIdentity) -> PackedHplm:
-        served = self.manifest.find(model.tenant, model.hplm, model.version)
-        folder = self.manifest.folder("hplm", model.digest)
-        files = [folder / name for name in served.files] if served else []
-        return self._refusals.attempt(model.digest, files, lambda: self._read(model))
-
-    def _read_hplm(self, model: ModelIdentity) -> PackedHplm:
-        served = self._served(model)  # it may have been removed since the row was admitted
-        hplm = load_verified(self.manifest.folder("hplm", model.digest), served, self._checksums.of)
-        return PackedHplm.of(hplm, self.dtype, model.digest)
-
-    def _load_root(self, manifest: Manifest, digest: str) -> Root:
-        folder = manifest.folder("root", digest)
-        read_later = (LOWER_FILE, LM_HEAD_FILE)
-        files = {
-            name: sha256 for name, sha256 in manifest.roots[digest].files.items() if name not in read_later
-        }
-        verify(folder, files, self._checksums.of)
-        self._reserve(digest, RootConfig.load(folder))
-        root = retry_with_freed_memory(
-            lambda: Root.load(folder, self.device, self.dtype), self.ledger.give_back
-        )
-        scales = None if self._weights is WeightFormat.FLOAT else root.int8_scales()
-        if uses_int8(self._weights, scales, self.device, self.dtype):
-            assert scales is not None
-            root.quantize(scales)
-        elif self._weights is WeightFormat.INT8:
-            log.warning("root %s has no int8 scales and is served in float; convert it again", digest)
-        return root
-
-    def _reserve(self, digest: str, config: RootConfig) -> None:
-        """Device memory of a root's upper layers, and of the activations of its batches. Raises HplmError if
-        the former do not fit. What it took is released when a revision without it is served."""
-        name, number_bytes = _name_in_ledger(digest), self.dtype.itemsize
-        activations = self.pipeline.pipelining.at_once * batch_bytes(config, self._limits, number_bytes)
-        self.ledger.reserve(name, number_bytes * _upper_numbers(config))
-        self._reserved.add(digest)
-        self.ledger.reserve_share(name, activations, group="activations of a batch")
-
-    def has_int8_weights(self, root: str) -> bool:
-        """Whether the root of this digest is served with int8 weights."""
-        executor = self.executors.get(root)
-        return executor is not None and executor.root.upper.has_int8_weights
-
-    def _start(self, root: Root) -> Executor:
-        executor = self._executor(root, self.counters)
-        executor.warm_up(rows=4, tokens=root.config.max_tokens)
-        return executor
-
-    def _executor(self, root: Root, counters: Counters) -> Executor:
-        free = self.ledger.give_back
-        return Executor(root, self.lower_layers, self.pool, counters, self.pipeline, free_memory=free)
-
-    def _device_pets(self) -> DevicePets | None:
-        """None for a CPU, which computes with PETs where they lie."""
-        if self.device.type == "cpu":
+    def _take(self, *, wait: bool) -> RevisionT | None:
+        """The revision that was prepared, once."""
+        try:
+            revision = self._task.take(wait=wait)
+        except Exception as error:
+            raise_if_device_lost(error)
+            log.exception("the next revision cannot be prepared")
+            self._failure = f"the next revision cannot be prepared: {error}"
+            self._retry_later()
             return None
-        pets = DevicePets(copy_pinned(self.device), budget_bytes=0)
-        self.ledger.add_cache("PETs", self.ledger.total_bytes // PET_SHARE, pets.resize)
-        return pets
+        if revision is not None:
+            self._failure = ""
+            if revision.error:
+                self._retry_later()
+            else:
+                self._retry_at, self._wait_s = None, FIRST_RETRY_S
+        return revision
+
+    def _is_retry_due(self) -> bool:
+        return self._retry_at is not None and self._clock() >= self._retry_at
+
+    def _retry_later(self) -> None:
+        self._retry_at = self._clock() + self._wait_s
+        self._wait_s = min(2 * self._wait_s, LAST_RETRY_S)
 
 
-def _name_in_ledger(root: str) -> str:
-    return f"root {root[:12]}"
+ServedT = TypeVar("ServedT", bound="ServedHplm | ServedGenerativeHplm")
 
 
-def _upper_numbers(config: RootConfig) -> int:
-    """How many numbers the upper layers have."""
-    with torch.device("meta"):
-        upper = UpperLayers(config.architecture, config.upper)
-    return sum(weights.numel() for weights in upper.parameters())
-
-
-def _warm_up_ids(config: RootConfig) -> NDArray[np.int64]:
-    """Some tokens of the vocabulary between the special ones, [T] int64."""
-    between = np.linspace(0, config.vocab - 1, min(WARM_UP_TOKENS, config.max_tokens) - 2, dtype=np.int64)
-    return np.concatenate([[config.cls_id], between, [config.sep_id]])
-
-
-def identity_of(hplm: ServedHplm) -> ModelIdentity:
-    """What rows for it ask for."""
-    return ModelIdentity(hplm.tenant, hplm.hplm, hplm.version, hplm.digest)
+def require_served(model: ModelIdentity, served: ServedT | None, root: str = "") -> ServedT:
+    """What the manifest says of the model. Raises NotServedError unless it names the model with the digest,
+    and under the ``root`` (digest; "": any), that were asked for."""
+    if served is None:
+        raise NotServedError("not_found", f"{model} is not served")
+    if served.digest != model.digest:
+        raise NotServedError("inference_failed", f"{model} is served with another digest than was asked for")
+    if root and served.root != root:
+        message = f"{model} has another root than the one its tokens were read for"
+        raise NotServedError("model_not_ready", message)
+    return served

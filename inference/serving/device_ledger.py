@@ -116,7 +116,7 @@ class DeviceLedger:
             self._share_out()
 
     def release(self, *names: str) -> None:
-        """What was reserved, and caches, that are there no more."""
+        """Release reservations and caches by name."""
         with self._lock:
             for name in names:
                 self._caches.pop(name, None)
@@ -142,7 +142,7 @@ class DeviceLedger:
         return self.total_bytes - sum(taken)
 
     def _share_out(self) -> None:
-        """Tell each cache its budget: those that shrink first, and rows of tables before all."""
+        """Set the budget of each cache: those that shrink first, and rows of tables before all."""
         before, self._budgets = self._budgets, self._new_budgets()
         resizes = self._resizes()
         changed = [name for name, budget in self._budgets.items() if budget != before.get(name)]

@@ -1,4 +1,4 @@
-"""What of the tables lies on the device, within one budget for everything that does."""
+"""Rows of tables on the device, within one budget."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ HARDLY: Final = 0.1
 
 
 class HotTier:
-    """The rows asked for most of all tables that are served, each table's share of ``budget_bytes`` in
+    """The most requested rows of all tables that are served, each table's share of ``budget_bytes`` in
     proportion to its size. Thread-safe, but one thread at a time may `follow`."""
 
     def __init__(self, device: torch.device, budget_bytes: int = 0) -> None:

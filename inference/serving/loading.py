@@ -114,7 +114,7 @@ class Checksums:
 
 
 class Refusals:
-    """What could not be loaded of late, by digest. It is tried again when a file has changed, and in any case
+    """Failed loads, by digest. A load is tried again when a file has changed, and in any case
     after half a minute."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

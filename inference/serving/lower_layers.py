@@ -1,11 +1,14 @@
-"""What stands for the lower layers of what is served: chains of tables, and the layers behind them."""
+"""The lower layers of served models: chains of tables, and the layers behind them."""
 
 import logging
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 
 import torch
+from torch import nn
 
 from inference.device_errors import raise_if_device_lost
 from inference.errors import HplmError
@@ -18,9 +21,82 @@ from inference.manifest import Manifest, ServedHplm
 from inference.serving.device_ledger import DeviceLedger
 from inference.serving.hot_tier import HotTier
 from inference.serving.loading import Checksums, Refusals, follow, verify, verify_artifact
-from inference.serving.lower_cache import LowerCache
 
 log = logging.getLogger(__name__)
+
+
+class LowerCache:
+    """Lower layers by name. What is asked for is always given, and loaded first where it must be: which
+    layers happen to be in memory changes how long an answer takes, never what it is. Beyond the budget those
+    go that were used longest ago; a batch that computes with them keeps them until it ends. For any threads.
+    """
+
+    def __init__(self, *, budget_bytes: int) -> None:
+        self.loads = 0
+        self.budget_bytes = budget_bytes
+        self._held: OrderedDict[str, FullLower] = OrderedDict()
+        self._lock, self._loading = Lock(), Lock()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._held
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the weights in memory."""
+        with self._lock:
+            return self._used()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it holds less than half of its budget."""
+        return 2 * self.used_bytes < self.budget_bytes
+
+    def get(self, name: str, load: Callable[[], FullLower]) -> FullLower:
+        """The layers of this name. Raises what `load` does; one is loaded at a time."""
+        found = self._find(name)
+        if found is None:
+            with self._loading:
+                found = self._find(name)
+                if found is None:
+                    found = load()
+                    self._hold(name, found)
+        return found
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Drop all others."""
+        with self._lock:
+            for name in self._held.keys() - set(names):
+                del self._held[name]
+
+    def resize(self, budget_bytes: int) -> None:
+        """Change the budget, and drop at once what is beyond it."""
+        with self._lock:
+            self.budget_bytes = budget_bytes
+            self._make_room(least=0)
+
+    def _find(self, name: str) -> FullLower | None:
+        with self._lock:
+            if name in self._held:
+                self._held.move_to_end(name)
+            return self._held.get(name)
+
+    def _hold(self, name: str, module: FullLower) -> None:
+        with self._lock:
+            self.loads += 1
+            self._held[name] = module
+            self._make_room(least=1)
+
+    def _make_room(self, least: int) -> None:
+        while len(self._held) > least and self._used() > self.budget_bytes:
+            self._held.popitem(last=False)
+
+    def _used(self) -> int:
+        return sum(map(size_of, self._held.values()))
+
+
+def size_of(module: nn.Module) -> int:
+    """Bytes of a module's weights."""
+    return sum(value.nbytes for value in module.state_dict().values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +167,7 @@ class ServedLowerLayers:
         return chain in self._now.links
 
     def prepare(self, manifest: Manifest, roots: Mapping[str, Root]) -> Chains:
-        """What is to be served by that manifest; what is in memory already is not loaded again."""
+        """The chains of that manifest. Loads what is not in memory already."""
         now, hplms = self._now, manifest.hplms.values()
         wanted = {digest for hplm in hplms for digest in hplm.plots}
         tables, lacking = follow(now.tables, wanted, lambda digest: self._table(manifest, digest))
@@ -104,7 +180,7 @@ class ServedLowerLayers:
         return replace(chains, error=lacking or broken or unloaded)
 
     def swap(self, chains: Chains) -> None:
-        """Serve what was prepared, and nothing else."""
+        """Serve these chains from now on, and no others."""
         self._now = chains
         self.lowers.keep({link.full.digest for link in chains.links.values()})
 

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from inference.engine.rows import Answered, ModelIdentity, Outcome
-from inference.generation.counts import GenerationCounts
+from inference.generation.scheduler import GenerationCounts
 from inference.manifest import Manifest
 from inference.queueing.messages import InferReply, InferRequest
 from inference.serving.metric_families import (

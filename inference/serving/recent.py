@@ -1,4 +1,4 @@
-"""What the worker did lately, for those who watch it."""
+"""Rates and latencies of the last half minute, for the worker's status."""
 
 import time
 from collections import deque
@@ -19,7 +19,8 @@ BATCHES_SHOWN = 5
 
 
 class Recent:
-    """Rows and requests of the last half minute, at most KEPT of each. One thread notes, others may ask."""
+    """Rows and requests of the last half minute, at most KEPT of each. Owned by the loop's thread; any
+    thread may call `rates`."""
 
     def __init__(self, trace: Trace, clock: Callable[[], float] = time.monotonic) -> None:
         self._trace, self._clock = trace, clock

@@ -1,31 +1,42 @@
-"""One request on its way through the worker: its rows, what is known of them, and the reply."""
+"""A request to an encoder: its rows, their outcomes, and the reply."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
 
 import numpy as np
+from numpy.typing import NDArray
 
-from inference.cascade.dispatcher import Coverage
+from inference.cascade.dispatcher import Coverage, Level
 from inference.engine.pet_pool import SlotMismatchError
-from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
+from inference.engine.rows import Answered, Failed, ModelIdentity, Outcome, Row, StageSeconds, work_of
+from inference.errors import HplmError
 from inference.queueing.consumer import Entry
-from inference.queueing.messages import BatchInfo, InferReply, ModelRef, PlotCounts, SequenceOutput, TimingsMs
-from inference.serving.catalogue import Route
+from inference.queueing.messages import (
+    BatchInfo,
+    InferReply,
+    InferRequest,
+    ModelRef,
+    PlotCounts,
+    SequenceOutput,
+    TimingsMs,
+    TokenSequence,
+)
+from inference.serving.encoder_catalogue import EncoderCatalogue, Route
 
 
 class Ticket:
-    """A request whose rows may travel in several steps, at one level after the other. It is done when each
-    has its last answer, or when one failed: a request gets all its outputs or one error."""
+    """A request whose rows may be computed in several batches, at one level after the other. It is done when
+    each has its last answer, or when one failed: a request gets all its outputs or one error."""
 
     def __init__(self, entry: Entry, route: Route, rows: list[Row]) -> None:
         self.entry = entry
         self.route = route
         self.rows = rows
         self.answered = False
-        """Whether its one reply is on its way."""
+        """Whether it has its one reply."""
         self._answers: dict[int, Answered] = {}
         self._from_tables: dict[int, Answered] = {}
-        """What rows that went on to the level FULL were answered before."""
+        """The first answers of rows that went on to the level FULL."""
         self._failure: Failed | None = None
         self._first_step_at: float | None = None
 
@@ -37,12 +48,12 @@ class Ticket:
         return now >= self.entry.request.deadline
 
     def started(self, now: float) -> None:
-        """A step with rows of this request begins; only the first counts as the end of its queueing."""
+        """A batch with rows of this request begins; the first ends its time in the queue."""
         if self._first_step_at is None:
             self._first_step_at = now
 
     def settle(self, outcome: Outcome) -> Row | None:
-        """Take the outcome of one row. The row that is to be computed next, where it goes on."""
+        """Record the outcome of one row. Returns the row to compute next, if it goes on to another level."""
         if isinstance(outcome, Failed):
             self._failure = self._failure or outcome
         elif outcome.escalates and not self.done:
@@ -53,7 +64,7 @@ class Ticket:
         return None
 
     def reply(self, now: float) -> InferReply:
-        """The terminal answer, once ``done``."""
+        """The reply, once ``done``. Raises SlotMismatchError if another version computed a row."""
         request = self.entry.request
         if self._failure is not None:
             return InferReply.failure(request.id, request.model, self._failure.code, self._failure.message)
@@ -102,3 +113,59 @@ def _output(answer: Answered, from_tables: Answered | None) -> SequenceOutput:
 def _plot_counts(answers: Iterable[Answered]) -> PlotCounts:
     found = sum((answer.coverage for answer in answers), Coverage())
     return PlotCounts(found.whole, found.part, found.unigram)
+
+
+def ticket_of(entry: Entry, catalogue: EncoderCatalogue) -> Ticket:
+    """The ticket of a delivered request. Raises HplmError: NotServedError if this revision of the manifest
+    does not serve its model, ``inference_failed`` for tokens that no tokenizer of the root gives."""
+    request = entry.request
+    model = ModelIdentity(request.tenant, request.hplm, request.version, request.digest)
+    route = catalogue.route(model, request.root)
+    rows = [
+        _row(str(index), sequence, request, model, route) for index, sequence in enumerate(request.sequences)
+    ]
+    return Ticket(entry, route, rows)
+
+
+def _row(
+    key: str,
+    sequence: TokenSequence,
+    request: InferRequest,
+    model: ModelIdentity,
+    route: Route,
+) -> Row:
+    """Raises HplmError(inference_failed) for tokens that no tokenizer of the root gives."""
+    config = route.executor.root.config
+    ids = np.frombuffer(sequence.ids, "<i4").astype(np.int64)
+    types, asked, words = np.zeros_like(ids), None, None
+    if sequence.types:
+        types = np.frombuffer(sequence.types, np.uint8).astype(np.int64)
+    if sequence.outputs_at is not None:
+        asked = np.frombuffer(sequence.outputs_at, "<i4").astype(np.int64)
+        _require_below(len(ids), asked, f"a position of sequence {key}")
+    if sequence.words:
+        words = np.frombuffer(sequence.words, "<i4").astype(np.int64)
+    _require_below(config.vocab, ids, f"a token of sequence {key}")
+    _require_below(config.type_count, types, f"a type of sequence {key}")
+    _require_below(config.max_tokens + 1, np.array([len(ids)]), f"the length of sequence {key}")
+    level = Level(request.level)
+    return Row(
+        key,
+        ids,
+        types,
+        model,
+        route.chain,
+        level,
+        work_of(len(ids), level, config),
+        request.dispatcher,
+        sequence.text_hash,
+        request.explain,
+        request.embed,
+        asked,
+        words,
+    )
+
+
+def _require_below(limit: int, values: NDArray[np.int64], what: str) -> None:
+    if len(values) and not 0 <= values.min() <= values.max() < limit:
+        raise HplmError("inference_failed", f"{what} is not in 0 to {limit - 1}")

@@ -16,7 +16,7 @@ from inference.engine.rows import ModelIdentity, Row, work_of
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.weight_format import WeightFormat
 from inference.manifest import FILE_NAME, ManifestWatcher
-from inference.serving.catalogue import Catalogue
+from inference.serving.encoder_catalogue import EncoderCatalogue
 
 POOL_BYTES = 1 << 30
 POLICY = AnswerPolicy.TABLE
@@ -30,7 +30,7 @@ class Engine:
         self.device = pick_device("auto")
         self.dtype: torch.dtype = pick_dtype("auto", self.device)
         self._pipeline = Pipeline(with_parallel_batches(Pipelining(), self.device))
-        self._catalogue = Catalogue(
+        self._catalogue = EncoderCatalogue(
             ManifestWatcher(artifact_root / FILE_NAME),
             device=self.device,
             dtype=self.dtype,

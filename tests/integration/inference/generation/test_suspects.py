@@ -18,8 +18,10 @@ from inference.queueing.consumer import MAX_DELIVERIES, STOPPED_WORKERS, Request
 from inference.queueing.messages import InferReply, InferRequest, TokenSequence
 from inference.queueing.token_stream import tokens_sent
 from inference.queueing.transport import RequestQueue
-from inference.serving.generation_loop import SUSPECT_TOKENS, GenerationLoop
+from inference.serving.decoder_scheduler import SUSPECT_TOKENS, DecoderScheduler
+from inference.serving.loop import ServingLoop
 from inference.serving.loop_timing import LoopTiming
+from inference.serving.outbox import Outbox
 from tests.integration.inference.queueing.requests import ROOT, a_completion_request, crash
 from tests.unit.inference.generation.worlds import HashRunner, SlotPool, completion_of
 
@@ -62,7 +64,7 @@ class Workers:
             self.loop = self._next()
             return True
 
-    def _next(self) -> GenerationLoop:
+    def _next(self) -> ServingLoop:
         runner, adapters = KillingRunner(LIMITS), SlotPool()
         runner.at = self.poison_at
         adapters.loading.append(DIGEST)
@@ -78,7 +80,10 @@ class Workers:
         )
         name = f"w{self.deaths}"
         self.redis.set(keys.worker(name), b"{}")
-        return GenerationLoop(RequestConsumer(self.redis, name), self.redis, catalogue, timing=TIMING)
+        consumer = RequestConsumer(self.redis, name)
+        outbox = Outbox(consumer)
+        scheduler = DecoderScheduler(catalogue, outbox, consumer, self.redis, timing=TIMING)
+        return ServingLoop(consumer, scheduler, outbox, timing=TIMING)
 
 
 DIGEST = "d" * 64

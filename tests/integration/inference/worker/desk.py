@@ -13,15 +13,18 @@ from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.transport import RequestQueue
-from inference.serving.catalogue import Catalogue
 from inference.serving.device_ledger import ledger_of
-from inference.serving.engine_loop import EngineLoop
+from inference.serving.encoder_catalogue import EncoderCatalogue
+from inference.serving.encoder_scheduler import EncoderScheduler
+from inference.serving.loop import ServingLoop
 from inference.serving.loop_timing import Clock, LoopTiming
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
+from inference.serving.outbox import Outbox
 from tests.integration.inference.queueing.requests import replies_in
 from tests.unit.tiny_world import TinyWorld
 
 CPU = torch.device("cpu")
+TIMING = LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, drop_every_s=0.0)
 
 
 class LateClock(Clock):
@@ -48,6 +51,7 @@ class Desk:
         device_bytes: int = 0,
         pipeline: Pipeline | None = None,
         name: str = "desk",
+        timing: LoopTiming = TIMING,
     ) -> None:
         self.redis = connect(redis_url, retries=1)
         self.queue = RequestQueue(self.redis, capacity=1000)
@@ -56,7 +60,7 @@ class Desk:
         watcher = ManifestWatcher(Path(world.artifact_root) / "manifest.json")
         place = places_of(lambda: self.catalogue.manifest)
         self.metrics = WorkerMetrics(lambda: GaugeValues(0, 0, 0, 0), place=place)
-        self.catalogue = Catalogue(
+        self.catalogue = EncoderCatalogue(
             watcher,
             device=CPU,
             dtype=torch.float32,
@@ -66,15 +70,24 @@ class Desk:
             pipeline=pipeline,
             metrics=self.metrics,
         )
-        self.server = EngineLoop(
-            self.consumer,
-            self.catalogue,
-            limits=BatchLimits(rows=rows),
-            timing=LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, drop_every_s=0.0),
-            metrics=self.metrics,
-            clock=LateClock(lambda: self.late),
-        )
+        self.new_loop(rows, timing)
         self.redis.set(keys.worker(name), b"{}")
+
+    def new_loop(self, rows: int, timing: LoopTiming) -> None:
+        """Serve from now on with batches of so many rows."""
+        clock = LateClock(lambda: self.late)
+        outbox = Outbox(self.consumer, self.metrics, clock.time)
+        self.scheduler = EncoderScheduler(
+            self.catalogue,
+            outbox,
+            limits=BatchLimits(rows=rows),
+            timing=timing,
+            metrics=self.metrics,
+            clock=clock,
+        )
+        self.server = ServingLoop(
+            self.consumer, self.scheduler, outbox, timing=timing, answers_overdue=True, clock=clock
+        )
 
     def step(self, *, taking: bool = True) -> bool:
         """One turn, by what is published now; False when there was nothing to do."""

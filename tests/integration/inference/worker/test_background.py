@@ -92,18 +92,6 @@ def test_the_background_of_what_was_just_published_holds_up_nobody_while_it_is_r
     desk.close()
 
 
-def test_a_call_in_the_background_can_be_taken_back(
-    redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
-) -> None:
-    request = many(of_tenant(world, "acme"), 2)
-    background.submit(request)
-    assert background.cancel("acme", request.call)
-    assert background.depth() == 0
-    (reply,) = replies_in(redis)
-    assert reply.error is not None
-    assert reply.error.code == "cancelled"
-
-
 def test_its_batches_are_brief_when_somebody_has_asked_just_now(
     redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
 ) -> None:

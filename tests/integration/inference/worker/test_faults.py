@@ -201,7 +201,7 @@ LOST = 'torch.AcceleratorError("CUDA error: an illegal memory access was encount
     ("place", "name", "error"),
     [
         ("worker", "used_and_total_bytes", LOST),  # asked by the heartbeat
-        ("worker.GenerationLoop", "step", "AssertionError('of its own')"),
+        ("worker.DecoderScheduler", "step", "AssertionError('of its own')"),
     ],
 )
 def test_a_worker_that_waits_for_requests_ends_itself_with_any_of_its_threads(

@@ -2,19 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from redis import Redis
 
-from inference.engine.batcher import BatchLimits
 from inference.hplm.hplm import WEIGHTS_FILE
 from inference.hplm.plot import VECTORS_FILE
-from inference.hplm.root import LOWER_FILE, UPPER_FILE
 from inference.queueing.messages import InferReply, InferRequest
-from inference.serving.engine_loop import EngineLoop
-from inference.serving.loop_timing import LoopTiming
-from inference.serving.lower_layers import Chains
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import (
     assert_right,
@@ -24,7 +19,7 @@ from tests.integration.inference.worker.asking import (
     request_for,
     under_root,
 )
-from tests.integration.inference.worker.desk import Desk
+from tests.integration.inference.worker.desk import TIMING, Desk
 from tests.integration.inference.worker.held_files import HeldFile
 from tests.processes import wait_until
 from tests.unit.tiny_world import TinyWorld
@@ -60,23 +55,6 @@ def test_a_new_manifest_is_followed_while_nobody_asks(desk: Desk, world: TinyWor
     wait_until(lambda: desk.server.step() or desk.catalogue.manifest.revision == 5)
 
 
-def test_a_revision_that_could_not_be_prepared_is_tried_again(
-    desk: Desk, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare, faults = desk.catalogue.lower_layers.prepare, [MemoryError("for a moment")]
-
-    def fails_once(*given: Any) -> Chains:
-        if faults:
-            raise faults.pop()
-        return prepare(*given)
-
-    monkeypatch.setattr(desk.catalogue.lower_layers, "prepare", fails_once)
-    world.publish(revision=5)
-    wait_until(lambda: desk.server.step() or "for a moment" in desk.catalogue.last_error)
-    wait_until(lambda: desk.server.step() or desk.catalogue.manifest.revision == 5)
-    assert not desk.catalogue.last_error
-
-
 def test_what_is_served_goes_on_while_the_next_revision_is_read(
     desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
@@ -106,8 +84,7 @@ def test_a_request_for_what_was_just_published_waits_until_it_is_read(
 def test_requests_for_what_was_just_published_hold_up_nobody_however_many_they_are(
     desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
-    pace = LoopTiming(idle_wait_s=0.002, backlog_rows=4)
-    desk.server = EngineLoop(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), timing=pace)
+    desk.new_loop(rows=2, timing=replace(TIMING, backlog_rows=4))
     many = [request_for(of_domain(world), *["the river"] * 3) for _ in range(4)]
     for request in (*many, old := request_for(under_root(world), "the river")):
         desk.queue.submit(request)
@@ -136,31 +113,6 @@ def test_a_table_with_one_other_byte_fails_only_those_who_need_it(desk: Desk, wo
     assert code_of(refused) == "inference_failed"
     assert_right(world, good, right)
     assert "is damaged" in desk.catalogue.last_error
-
-
-def test_a_root_with_one_other_byte_is_not_served_until_it_is_as_it_was(desk: Desk, world: TinyWorld) -> None:
-    restore = alter(world, "root", world.root_digest, UPPER_FILE)
-    desk.step()
-    assert not desk.catalogue.executors
-    assert "upper.safetensors is damaged" in desk.catalogue.last_error
-    restore()
-    world.publish(revision=2)
-    [reply] = desk.ask(request := request_for(under_root(world), "river"))
-    assert_right(world, request, reply)
-    assert desk.catalogue.last_error == ""
-
-
-def test_lower_layers_that_were_damaged_are_loaded_with_a_later_revision(
-    desk: Desk, world: TinyWorld
-) -> None:
-    restore = alter(world, "root", world.root_digest, LOWER_FILE)
-    desk.step()
-    assert "damaged" in desk.catalogue.last_error
-    restore()
-    world.publish(revision=2)
-    desk.step()
-    assert desk.catalogue.last_error == ""
-    assert desk.catalogue.lower_layers.lowers.loads == 1
 
 
 def test_a_damaged_hplm_is_read_once_until_its_files_change(desk: Desk, world: TinyWorld) -> None:

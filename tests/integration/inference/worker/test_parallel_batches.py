@@ -8,7 +8,7 @@ import pytest
 import torch
 from redis import Redis
 
-from inference.engine import batch_timing
+from inference.engine import in_flight
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.hplm.encoder import UpperLayers
@@ -27,7 +27,7 @@ LONG_TEXT, LONG = "the river stone " * 8, 24
 @pytest.fixture
 def desk(redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """Two rows compute at a time, each a batch; the next one is chosen late."""
-    monkeypatch.setattr(batch_timing, "MARGIN", 0.0)
+    monkeypatch.setattr(in_flight, "MARGIN", 0.0)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     pipeline = Pipeline(Pipelining(parallel_batches=2))

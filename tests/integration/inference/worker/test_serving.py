@@ -127,10 +127,10 @@ def test_a_batch_of_which_nothing_was_answered_is_no_sign_of_health(desk: Desk, 
     (world.folder("hplm", world.hplms[2].digest) / "hplm.safetensors").write_bytes(b"nothing")
     [refused] = desk.ask(request_for(world.hplms[2], "the river"))
     assert code_of(refused) == "inference_failed"
-    assert desk.server.last_batch_at == 0.0
+    assert desk.scheduler.last_batch_at == 0.0
     [answered] = desk.ask(request_for(world.hplms[1], "the river"))
     assert answered.ok
-    assert desk.server.last_batch_at > 0.0
+    assert desk.scheduler.last_batch_at > 0.0
 
 
 def test_an_hplm_whose_files_were_altered_fails_alone(desk: Desk, world: TinyWorld) -> None:

@@ -1,30 +1,25 @@
 """How far the worker sees into the stream, and who is served from what it sees."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 from torch.utils.hooks import RemovableHandle
 
-from inference.engine import batch_timing
-from inference.engine.batcher import BatchLimits
+from inference.engine import in_flight
 from inference.queueing import keys
-from inference.serving.engine_loop import EngineLoop
-from inference.serving.loop_timing import LoopTiming
 from tests.integration.inference.queueing.requests import depth, replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
-from tests.integration.inference.worker.desk import Desk
+from tests.integration.inference.worker.desk import TIMING, Desk
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
 
 def narrow(redis_url: str, world: TinyWorld, *, backlog_rows: int) -> Desk:
     """A desk whose worker sees only so many rows, and computes two at a time."""
-    desk = Desk(redis_url, world)
-    pace = LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, backlog_rows=backlog_rows)
-    desk.server = EngineLoop(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), timing=pace)
-    return desk
+    return Desk(redis_url, world, rows=2, timing=replace(TIMING, backlog_rows=backlog_rows))
 
 
 def test_what_is_beyond_the_window_is_left_to_others(redis: Redis, redis_url: str, world: TinyWorld) -> None:
@@ -74,7 +69,7 @@ def while_it_computes(desk: Desk, world: TinyWorld, act: Callable[[], object]) -
 def test_a_queue_that_fails_while_a_batch_computes_does_not_fail_the_batch(
     redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_timing, "MARGIN", 0.0)
+    monkeypatch.setattr(in_flight, "MARGIN", 0.0)
     desk = Desk(redis_url, world, rows=1)
     desk.ask(request_for(world.hplms[0], "a boat"))
     request = request_for(world.hplms[0], "the river")

@@ -13,7 +13,7 @@ from inference.decoder.root import DecoderRoot
 from inference.engine.rows import ModelIdentity
 from inference.generation.requests import GenerationRequest, SamplingParams
 from inference.manifest import ManifestWatcher
-from inference.serving.decoders import DecoderCatalogue
+from inference.serving.decoder_catalogue import DecoderCatalogue
 from tenants.accounts.models import User
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.transfer.site import branch_of, build, store

@@ -4,8 +4,8 @@ from functools import cache
 
 import torch
 
+from inference.engine.adapters import PackedHplm
 from inference.engine.device_pets import DevicePets
-from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
 from inference.hplm.heads import Head

@@ -43,7 +43,7 @@ class Engine:
             tenant: [(tenant, n, tokens) for n, tokens in enumerate(line)]
             for tenant, line in self.lines.items()
         }
-        due = list(islice(self.shares.due(waiting, tokens=lambda row: row[2], ahead_tokens=AHEAD), 64))
+        due = list(islice(self.shares.due(waiting, tokens=lambda row: row[2], quantum=AHEAD), 64))
         rows = due[: batch_size([tokens for _, _, tokens in due], LIMITS)]
         assert due[0] in rows
         charged = [self.shares.charge(tenant, tokens) for tenant, _, tokens in rows]
@@ -71,10 +71,10 @@ def test_a_newcomer_enters_at_the_counter_of_who_only_waits() -> None:
     shares.settle("low", shares.charge("low", 60))
     for _ in range(90):
         shares.settle("a", shares.charge("a", 60))
-    assert shares.counter("low") == pytest.approx(300.0)
-    assert shares.counter("a") == pytest.approx(270.0)
+    assert shares.virtual_time("low") == pytest.approx(300.0)
+    assert shares.virtual_time("a") == pytest.approx(270.0)
     shares.enter("new", 1000)
-    assert shares.counter("new") == pytest.approx(270.0)
+    assert shares.virtual_time("new") == pytest.approx(270.0)
 
 
 @pytest.mark.parametrize("took_ms", [1.0, 30.0])
@@ -85,11 +85,11 @@ def test_a_newcomer_enters_where_the_row_in_service_began(took_ms: float) -> Non
     ended, in_service = shares.charge("busy", 60), shares.charge("busy", 20)
     shares.settle("busy", ended, took_ms)
     shares.enter("first", 1)
-    assert shares.counter("first") == pytest.approx(took_ms)
+    assert shares.virtual_time("first") == pytest.approx(took_ms)
     shares.settle("busy", in_service, took_ms)
     shares.settle("first", shares.charge("first", 1000))
     shares.enter("second", 1)
-    assert shares.counter("second") == pytest.approx(2 * took_ms)
+    assert shares.virtual_time("second") == pytest.approx(2 * took_ms)
 
 
 def test_time_used_while_alone_is_not_charged_later() -> None:
@@ -131,7 +131,7 @@ def test_batches_are_short_only_while_others_may_come() -> None:
 
 
 def due_count(shares: FairShares, lines: dict[str, list[int]], ahead: int = AHEAD) -> int:
-    return len(list(shares.due(lines, tokens=lambda tokens: tokens, ahead_tokens=ahead)))
+    return len(list(shares.due(lines, tokens=lambda tokens: tokens, quantum=ahead)))
 
 
 def test_charges_follow_the_measured_time_of_batches() -> None:
@@ -166,7 +166,7 @@ def test_virtual_time_of_newcomers_never_decreases() -> None:
     shares.enter("first", 1)
     shares.settle("early", charged, 0.0)
     shares.enter("second", 1)
-    assert shares.counter("second") == shares.counter("first") == pytest.approx(charged)
+    assert shares.virtual_time("second") == shares.virtual_time("first") == pytest.approx(charged)
 
 
 def test_debt_of_a_tenant_outlives_the_sweep_of_accounts() -> None:
@@ -177,7 +177,7 @@ def test_debt_of_a_tenant_outlives_the_sweep_of_accounts() -> None:
     for number in range(3 * LEAST_KEPT):
         shares.enter(f"tenant {number}", 1)
         shares.leave(f"tenant {number}", 1)
-    assert shares.counter("debtor") == pytest.approx(10_000 * FIRST_MS_PER_TOKEN)
+    assert shares.virtual_time("debtor") == pytest.approx(10_000 * FIRST_MS_PER_TOKEN)
     assert len(shares) < 3 * LEAST_KEPT
 
 
@@ -220,7 +220,7 @@ def test_virtual_times_of_waiting_tenants_differ_by_a_batch_at_most(
         for tenant, tokens, rows in arriving:
             engine.arrive(tenant, tokens, rows)
         engine.step()
-        counters = [engine.shares.counter(tenant) for tenant in engine.lines]
+        counters = [engine.shares.virtual_time(tenant) for tenant in engine.lines]
         assert not counters or max(counters) - min(counters) <= worth_ms(*of.values()) + 1e-9
 
 

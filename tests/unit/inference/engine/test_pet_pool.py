@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.engine.packed import PackedHplm
+from inference.engine.adapters import PackedHplm
 from inference.engine.pet_pool import IntegrityError, PetPool, SlotMismatchError
 from inference.engine.rows import Answered, ModelIdentity
 from tests.processes import PATIENCE_S

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import pytest
 import torch
 
-from inference.engine.packed import PackedHplm
+from inference.engine.adapters import PackedHplm
 from inference.engine.pet_pool import Lease
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining, Swapping

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from inference.cascade.dispatcher import Level
+from inference.engine.adapters import PackedHplm
 from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.executor import Executor
-from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row, work_of

@@ -8,8 +8,8 @@ import torch
 from inference.engine.rows import ModelIdentity
 from inference.errors import DeviceLostError, HplmError
 from inference.generation.requests import FinishReason
+from inference.generation.sequence import MAX_OVERTAKING
 from inference.generation.step import Outcome, SampledToken, Step
-from inference.generation.waiting_queue import MAX_OVERTAKING
 from tests.unit.inference.generation.worlds import (
     HashRunner,
     World,

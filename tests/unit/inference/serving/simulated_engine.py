@@ -16,8 +16,7 @@ import numpy as np
 
 from inference.cascade.dispatcher import Dispatcher
 from inference.engine.batcher import BatchLimits, StepCosts
-from inference.engine.engine import Counters
-from inference.engine.in_flight import BatchCallbacks, GivenUpError, InFlightBatch
+from inference.engine.in_flight import BatchCallbacks, Counters, GivenUpError, InFlightBatch
 from inference.engine.pipeline import BatchTask
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Outcome, Row, StageSeconds
@@ -28,9 +27,11 @@ from inference.queueing import keys
 from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.messages import InferReply, InferRequest, SequenceOutput, TokenSequence
 from inference.queueing.transport import Address
-from inference.serving.catalogue import Catalogue, Route
-from inference.serving.engine_loop import EngineLoop
+from inference.serving.encoder_catalogue import EncoderCatalogue, Route
+from inference.serving.encoder_scheduler import EncoderScheduler
+from inference.serving.loop import ServingLoop
 from inference.serving.loop_timing import Clock, LoopTiming
+from inference.serving.outbox import Outbox
 from tests.unit.inference.serving.outcomes import CHAIN, ROOT, an_answer
 
 Item = TypeVar("Item")
@@ -251,7 +252,7 @@ class SimulatedCatalogue:
     def keep_up(self) -> bool:
         return False
 
-    def route(self, model: Any) -> Route:
+    def route(self, model: Any, root: str) -> Route:
         served = ServedHplm(model.tenant, model.hplm, 1, model.digest, "classify", ROOT, (), {}, "", False)
         return Route(self.executors[ROOT], CHAIN, served)
 
@@ -274,13 +275,17 @@ class Simulation:
         self.catalogue = SimulatedCatalogue(self.engine, self.weights)
         self._numbers = count()
         self.alone = Lock()
-        self.loop = EngineLoop(
-            cast("RequestConsumer", self.queue),
-            cast("Catalogue", self.catalogue),
+        consumer, timing = cast("RequestConsumer", self.queue), LoopTiming(backlog_rows=self.backlog_rows)
+        outbox = Outbox(consumer, clock=self.clock.time)
+        self.scheduler = EncoderScheduler(
+            cast("EncoderCatalogue", self.catalogue),
+            outbox,
             limits=BatchLimits(rows=self.rows),
-            timing=LoopTiming(backlog_rows=self.backlog_rows),
-            alone=self.alone,
+            timing=timing,
             clock=self.clock,
+        )
+        self.loop = ServingLoop(
+            consumer, self.scheduler, outbox, timing=timing, alone=self.alone, clock=self.clock
         )
 
     def ask(

@@ -11,7 +11,7 @@ from threading import Event
 
 import pytest
 
-from inference.serving.background_task import BackgroundTask
+from inference.serving.catalogue import BackgroundTask
 from inference.serving.watchdog import Watchdog
 
 

@@ -5,10 +5,10 @@ from typing import cast
 
 import numpy as np
 
-from inference.cascade.dispatcher import Coverage, Level
+from inference.cascade.dispatcher import Level
 from inference.engine.batcher import BatchLimits, StepCosts
 from inference.engine.fairness import FairShares
-from inference.engine.rows import Answered, Failed, ModelIdentity, Outcome, Row, StageSeconds
+from inference.engine.rows import Failed, ModelIdentity, Row
 from inference.serving.backlog import Backlog, ScheduledBatch
 from inference.serving.ticket import Ticket
 
@@ -71,12 +71,6 @@ def fake(ticket: Ticket) -> FakeTicket:
     return cast("FakeTicket", ticket)
 
 
-def answered(row: Row) -> Outcome:
-    third = StageSeconds(1 / 3, 1 / 3, 1 / 3).share(len(row) / 1000)
-    logits = np.zeros(2, dtype=np.float32)
-    return Answered(row, logits, row.model, Coverage(), third, 1, 1)
-
-
 def test_rows_of_a_tenant_keep_their_order() -> None:
     desk = Desk()
     tickets = [desk.add("a") for _ in range(12)]
@@ -102,46 +96,13 @@ def test_how_many_keep_each_other_company_is_for_their_own_root_to_say() -> None
     assert [waiting.tenant for waiting in desk.take().waiting] == ["a"] * 4  # two rows for each of both
 
 
-def test_a_row_is_charged_when_taken_and_put_right_when_known() -> None:
-    desk = Desk()
-    desk.add("a", 8)
-    batch = desk.take()
-    expected = desk.shares.counter("a")
-    assert expected > 0
-    desk.backlog.settle(batch, [answered(waiting.row) for waiting in batch.waiting])
-    assert abs(desk.shares.counter("a") - 40.0) < 1e-9
-    desk.take()
-    assert abs(desk.shares.counter("a") - 80.0) < 1e-9  # what rows take is known by now
-
-
 def test_a_row_that_fails_is_charged_what_was_expected() -> None:
     desk = Desk()
     desk.add("a", 8)
     batch = desk.take()
-    expected = desk.shares.counter("a")
+    expected = desk.shares.virtual_time("a")
     desk.backlog.settle(batch, [Failed(w.row, "inference_failed", "no") for w in batch.waiting])
-    assert desk.shares.counter("a") == expected
-
-
-def test_expired_requests_are_taken_out_and_told() -> None:
-    desk = Desk()
-    late, in_time = desk.add("a", 3), desk.add("a", 2)
-    fake(late).late = True
-    assert desk.backlog.drop_expired(0.0) == [late]
-    assert len(desk.backlog) == 2
-    assert {waiting.ticket for waiting in desk.take().waiting} == {in_time}
-
-
-def test_the_rest_of_a_done_request_is_forgotten() -> None:
-    desk = Desk()
-    done = desk.add("a", 9)
-    batch = desk.take()
-    fake(done).done = True
-    desk.backlog.settle(batch, [answered(waiting.row) for waiting in batch.waiting])
-    desk.backlog.drop_done()
-    assert len(desk.backlog) == 0
-    assert desk.backlog.take(LIMITS) is None
-    assert len(desk.shares) == 0
+    assert desk.shares.virtual_time("a") == expected
 
 
 def test_a_request_whose_rows_are_all_being_computed_does_not_expire_here() -> None:

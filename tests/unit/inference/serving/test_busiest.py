@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.serving.busiest import REVIEW_S, Busiest
+from inference.serving.metric_families import REVIEW_S, Busiest
 from tests.unit.fake_clock import FakeClock
 
 LIMIT = 3

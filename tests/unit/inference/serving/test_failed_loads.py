@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ from inference.decoder.root import DecoderRoot
 from inference.errors import DeviceLostError
 from inference.hplm.encoder import FullLower
 from inference.hplm.root import Root
-from inference.manifest import FILE_NAME, ManifestWatcher
-from inference.serving.catalogue import Catalogue
-from inference.serving.decoders import DecoderCatalogue
-from inference.serving.next_revision import FIRST_RETRY_S, LAST_RETRY_S, NextRevision
+from inference.manifest import FILE_NAME, Manifest, ManifestWatcher
+from inference.serving.catalogue import FIRST_RETRY_S, LAST_RETRY_S, Catalogue, Revision
+from inference.serving.decoder_catalogue import DecoderCatalogue
+from inference.serving.encoder_catalogue import EncoderCatalogue
 from tests.unit.fake_clock import FakeClock
 from tests.unit.inference.test_device_errors import out_of_memory_elsewhere
 from tests.unit.tiny_generative import generative_world
@@ -65,10 +64,12 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-Serving = Catalogue | DecoderCatalogue
+Serving = EncoderCatalogue | DecoderCatalogue
 
 
-@pytest.fixture(params=[(Catalogue, Root), (DecoderCatalogue, DecoderRoot)], ids=["encoder", "decoder"])
+@pytest.fixture(
+    params=[(EncoderCatalogue, Root), (DecoderCatalogue, DecoderRoot)], ids=["encoder", "decoder"]
+)
 def kind(request: pytest.FixtureRequest) -> tuple[type[Serving], type]:
     found: tuple[type[Serving], type] = request.param
     return found
@@ -77,12 +78,12 @@ def kind(request: pytest.FixtureRequest) -> tuple[type[Serving], type]:
 def catalogue_of(kind: type[Serving], world: TinyWorld, clock: FakeClock) -> Serving:
     watcher = ManifestWatcher(Path(world.artifact_root) / FILE_NAME)
     made = kind(watcher, device=torch.device("cpu"), dtype=torch.float32, **OF_KIND[kind])
-    made._next._clock = clock
+    made._clock = clock
     return made
 
 
 OF_KIND: dict[type[Serving], dict[str, Any]] = {
-    Catalogue: {"pool_bytes": 1 << 24},
+    EncoderCatalogue: {"pool_bytes": 1 << 24},
     DecoderCatalogue: {"cache_bytes": 1 << 20},
 }
 
@@ -101,7 +102,7 @@ def test_a_root_that_could_not_be_loaded_is_named_and_loaded_later(
     loads.fail_with(error, kind[1])
     catalogue = catalogue_of(kind[0], world, clock)
     catalogue.refresh()
-    assert missing(catalogue) == ["tiny" if kind[0] is Catalogue else "writer"]
+    assert missing(catalogue) == ["tiny" if kind[0] is EncoderCatalogue else "writer"]
     assert str(error) in catalogue.last_error
     catalogue.refresh()
     loads.succeed()
@@ -125,8 +126,8 @@ def test_roots_are_served_if_their_lower_layers_find_no_memory(
     world: TinyWorld, clock: FakeClock, loads: Loads
 ) -> None:
     loads.fail_with(torch.OutOfMemoryError("CUDA out of memory"), FullLower)
-    catalogue = catalogue_of(Catalogue, world, clock)
-    assert isinstance(catalogue, Catalogue)
+    catalogue = catalogue_of(EncoderCatalogue, world, clock)
+    assert isinstance(catalogue, EncoderCatalogue)
     catalogue.refresh()
     [root] = catalogue.executors.values()
     assert "out of memory" in catalogue.last_error
@@ -139,11 +140,20 @@ def test_roots_are_served_if_their_lower_layers_find_no_memory(
     assert catalogue.lower_layers.lowers.loads == 1
 
 
-@dataclass
-class Loaded:
-    """A revision, as far as it could be loaded."""
+class ScriptedCatalogue(Catalogue[Revision]):
+    """Loads what the test gives. ``begun``: when it was tried."""
 
-    error: str
+    def __init__(self, watcher: ManifestWatcher, give: Callable[[], str], clock: FakeClock) -> None:
+        super().__init__("test", watcher, Revision(Manifest(artifact_root=Path()), ""), clock)
+        self.begun: list[float] = []
+        self._give = give
+
+    def _load(self, manifest: Manifest) -> Revision:
+        self.begun.append(self._clock())
+        return Revision(manifest, self._give())
+
+    def _swap(self, revision: Revision) -> None:
+        self._now = revision
 
 
 @pytest.fixture
@@ -153,31 +163,24 @@ def watcher(tmp_path: Path) -> ManifestWatcher:
     return ManifestWatcher(tmp_path / FILE_NAME)
 
 
-def attempts(watcher: ManifestWatcher, give: Callable[[], Loaded], clock: FakeClock) -> Iterator[float]:
-    """When it was tried, half a second at a time."""
-    begun: list[float] = []
-
-    def prepare() -> Loaded:
-        watcher.current()
-        begun.append(clock.now)
-        return give()
-
-    following = NextRevision("test", watcher, prepare, clock)
+def attempts(watcher: ManifestWatcher, give: Callable[[], str], clock: FakeClock) -> Iterator[float]:
+    """When the catalogue tries to load a revision; it is asked to keep up every half second."""
+    catalogue = ScriptedCatalogue(watcher, give, clock)
     while True:
-        following.begin()
-        following.take(wait=True)
-        yield from begun
-        begun.clear()
+        catalogue.keep_up()
+        catalogue.keep_up(wait=True)
+        yield from catalogue.begun
+        catalogue.begun.clear()
         clock.now += 0.5
 
 
-def raises() -> Loaded:
+def raises() -> str:
     raise MemoryError("for ever")
 
 
-@pytest.mark.parametrize("give", [raises, lambda: Loaded("no memory")], ids=["at all", "in part"])
+@pytest.mark.parametrize("give", [raises, lambda: "no memory"], ids=["at all", "in part"])
 def test_what_cannot_be_loaded_is_tried_again_later_and_later(
-    give: Callable[[], Loaded], watcher: ManifestWatcher, clock: FakeClock
+    give: Callable[[], str], watcher: ManifestWatcher, clock: FakeClock
 ) -> None:
     tried = attempts(watcher, give, clock)
     times = [next(tried) for _ in range(9)]
@@ -189,7 +192,7 @@ def test_after_a_success_the_next_failure_is_tried_again_soon(
     watcher: ManifestWatcher, clock: FakeClock
 ) -> None:
     given = iter(["none", "none", "", "none", "none"])
-    tried = attempts(watcher, lambda: Loaded(next(given)), clock)
+    tried = attempts(watcher, lambda: next(given), clock)
     assert [next(tried) for _ in range(3)] == [0.0, 1.0, 3.0]
     watcher.invalidate()  # nothing else would be tried
     again = next(tried)

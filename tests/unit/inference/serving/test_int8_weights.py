@@ -16,7 +16,7 @@ from inference.hplm.int8_scales import Int8Scales, supports_int8
 from inference.hplm.sequences import PackedSequences
 from inference.hplm.weight_format import WeightFormat
 from inference.manifest import FILE_NAME, ManifestWatcher
-from inference.serving.catalogue import Catalogue, identity_of
+from inference.serving.encoder_catalogue import EncoderCatalogue, identity_of
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import ExporterSettings
 from inference.worker import Worker
@@ -61,14 +61,18 @@ def scales(world: TinyWorld) -> Int8Scales:
     return replace(ranges.scales(root.config.upper), unexplained=MEASURED)
 
 
-def catalogue(world: TinyWorld, weights: WeightFormat, dtype: torch.dtype = torch.float32) -> Catalogue:
+def catalogue(
+    world: TinyWorld, weights: WeightFormat, dtype: torch.dtype = torch.float32
+) -> EncoderCatalogue:
     watcher = ManifestWatcher(Path(world.artifact_root) / FILE_NAME)
-    opened = Catalogue(watcher, device=torch.device("cpu"), dtype=dtype, weights=weights)
+    opened = EncoderCatalogue(watcher, device=torch.device("cpu"), dtype=dtype, weights=weights)
     opened.refresh()
     return opened
 
 
-def outputs(catalogue: Catalogue, world: TinyWorld) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def outputs(
+    catalogue: EncoderCatalogue, world: TinyWorld
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     """The outputs of a batch of all models, end to end."""
     rows = []
     for number, served in enumerate(catalogue.manifest.hplms.values()):

@@ -8,7 +8,7 @@ import pytest
 from inference.errors import HplmError
 from inference.hplm.architecture import Architecture
 from inference.hplm.encoder import FullLower
-from inference.serving.lower_cache import LowerCache, size_of
+from inference.serving.lower_layers import LowerCache, size_of
 
 
 class Files:

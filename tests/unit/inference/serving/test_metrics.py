@@ -9,11 +9,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inference.cascade.dispatcher import Coverage, Level
 from inference.engine.rows import ModelIdentity, Outcome, StageSeconds
-from inference.generation.counts import GenerationCounts
+from inference.generation.scheduler import GenerationCounts
 from inference.manifest import Manifest, ServedRoot
 from inference.queueing.messages import InferReply, InferRequest, TimingsMs, TokenSequence
-from inference.serving.busiest import REVIEW_S
-from inference.serving.metric_families import FRESH_KEPT
+from inference.serving.metric_families import FRESH_KEPT, REVIEW_S
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from tests.unit.fake_clock import FakeClock
 from tests.unit.inference.serving.outcomes import ROOT, TABLE, a_failure, a_row, an_answer

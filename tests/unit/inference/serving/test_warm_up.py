@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from inference.engine.packed import PackedHplm
+from inference.engine.adapters import PackedHplm
 from inference.engine.rows import ModelIdentity
 from inference.manifest import FILE_NAME, ManifestWatcher, ServedHplm
-from inference.serving import catalogue as module
-from inference.serving.catalogue import Catalogue
+from inference.serving import encoder_catalogue as module
+from inference.serving.encoder_catalogue import EncoderCatalogue
 from tests.processes import wait_until
 from tests.unit.tiny_world import TinyWorld, tiny_world
 
@@ -23,19 +23,19 @@ class SlowDisk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.load_s, self.run_s, self.runs = 100.0, 1.0, 1.0, 0
-        read, run_once = Catalogue._read_hplm, Catalogue._run_once
+        read, run_once = EncoderCatalogue._read_hplm, EncoderCatalogue._run_once
 
-        def read_slowly(catalogue: Catalogue, model: ModelIdentity) -> PackedHplm:
+        def read_slowly(catalogue: EncoderCatalogue, model: ModelIdentity) -> PackedHplm:
             self.now += self.load_s
             return read(catalogue, model)
 
-        def run_slowly(catalogue: Catalogue, hplm: ServedHplm) -> None:
+        def run_slowly(catalogue: EncoderCatalogue, hplm: ServedHplm) -> None:
             self.now += self.run_s
             self.runs += 1
             run_once(catalogue, hplm)
 
-        monkeypatch.setattr(Catalogue, "_read_hplm", read_slowly)
-        monkeypatch.setattr(Catalogue, "_run_once", run_slowly)
+        monkeypatch.setattr(EncoderCatalogue, "_read_hplm", read_slowly)
+        monkeypatch.setattr(EncoderCatalogue, "_run_once", run_slowly)
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
 
 
@@ -50,9 +50,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
 
 
 @pytest.fixture
-def catalogue(world: TinyWorld, disk: SlowDisk) -> Catalogue:
+def catalogue(world: TinyWorld, disk: SlowDisk) -> EncoderCatalogue:
     watcher = ManifestWatcher(Path(world.artifact_root) / FILE_NAME)
-    return Catalogue(
+    return EncoderCatalogue(
         watcher,
         device=torch.device("cpu"),
         dtype=torch.float32,
@@ -63,7 +63,7 @@ def catalogue(world: TinyWorld, disk: SlowDisk) -> Catalogue:
 
 
 def test_loading_before_ready_leaves_time_to_run_texts(
-    world: TinyWorld, catalogue: Catalogue, disk: SlowDisk
+    world: TinyWorld, catalogue: EncoderCatalogue, disk: SlowDisk
 ) -> None:
     world.publish()
     begun, disk.load_s = disk.now, 2.5
@@ -74,7 +74,9 @@ def test_loading_before_ready_leaves_time_to_run_texts(
     assert disk.now - begun < WARM_UP_S
 
 
-def test_no_text_begins_after_the_deadline(world: TinyWorld, catalogue: Catalogue, disk: SlowDisk) -> None:
+def test_no_text_begins_after_the_deadline(
+    world: TinyWorld, catalogue: EncoderCatalogue, disk: SlowDisk
+) -> None:
     world.publish(hplms=world.hplms[:2])
     disk.run_s = WARM_UP_S
     catalogue.refresh()
@@ -82,7 +84,7 @@ def test_no_text_begins_after_the_deadline(world: TinyWorld, catalogue: Catalogu
     assert (catalogue.pool.loads, disk.runs) == (2, 1)
 
 
-def test_a_later_revision_is_loaded_for_less_time(world: TinyWorld, catalogue: Catalogue) -> None:
+def test_a_later_revision_is_loaded_for_less_time(world: TinyWorld, catalogue: EncoderCatalogue) -> None:
     world.publish(hplms=world.hplms[:1])
     catalogue.refresh()
     catalogue.warm_up()

@@ -15,9 +15,9 @@ from inference.engine.rows import ModelIdentity
 from inference.generation.step import AdapterState, Outcome, Step
 from inference.hplm.root import Root
 from inference.manifest import FILE_NAME, ManifestWatcher
-from inference.serving.catalogue import Catalogue
-from inference.serving.decoders import DecoderCatalogue, FreeingRunner
+from inference.serving.decoder_catalogue import DecoderCatalogue, FreeingRunner
 from inference.serving.device_ledger import KV_SHARE, DeviceLedger, ledger_of
+from inference.serving.encoder_catalogue import EncoderCatalogue
 from tests.pretended_cuda import pretended_cuda
 from tests.processes import PATIENCE_S
 from tests.unit.inference.generation.decoder_world import a_request
@@ -47,7 +47,7 @@ class Worker:
         self.decoders = DecoderCatalogue(
             ManifestWatcher(path), device=CPU, dtype=torch.float32, ledger=self.ledger
         )
-        self.encoders = Catalogue(
+        self.encoders = EncoderCatalogue(
             ManifestWatcher(path), device=CPU, dtype=torch.float32, pool_bytes=1 << 30, ledger=self.ledger
         )
 
@@ -146,7 +146,7 @@ def test_a_gpu_is_shared_out_by_its_own_size_and_the_host_by_its_own(world: Tiny
     gpu = torch.device("cuda:0")
     with pretended_cuda(free_bytes=10 << 30, total_bytes=16 << 30):
         ledger = ledger_of(gpu)
-        catalogue = Catalogue(
+        catalogue = EncoderCatalogue(
             ManifestWatcher(Path(world.artifact_root) / FILE_NAME),
             device=gpu,
             dtype=torch.float16,

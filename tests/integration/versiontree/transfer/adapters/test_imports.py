@@ -12,7 +12,7 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 from safetensors.torch import save
 
-from inference.engine.packed import PackedHplm
+from inference.engine.adapters import PackedHplm
 from inference.hplm.heads import apply_heads
 from inference.hplm.hplm import Hplm
 from inference.hplm.pet_batch import SegmentPets

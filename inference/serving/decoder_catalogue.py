@@ -18,19 +18,18 @@ from inference.engine.fairness import FairShares
 from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
 from inference.errors import HplmError
-from inference.generation.counts import GenerationCounts
 from inference.generation.engine import GenerationEngine
 from inference.generation.kv_cache import KvCache
 from inference.generation.limits import GenerationLimits
 from inference.generation.lora_pool import LoadedModel, LoraPool
 from inference.generation.runner import DecoderRunner
+from inference.generation.scheduler import GenerationCounts
 from inference.generation.step import Outcome, Runner, Step
 from inference.generation.warm_up import warm_up
-from inference.manifest import Manifest, ManifestWatcher, ServedDecoder
-from inference.serving.catalogue import NotServedError
+from inference.manifest import Manifest, ManifestWatcher, ServedDecoder, ServedGenerativeHplm
+from inference.serving.catalogue import Catalogue, NotServedError, Revision, require_served
 from inference.serving.device_ledger import KV_SHARE, LORA_SHARE, DeviceLedger, ledger_of, step_bytes
-from inference.serving.loading import Checksums, Refusals, follow, verify
-from inference.serving.next_revision import NextRevision
+from inference.serving.loading import follow, verify
 
 log = logging.getLogger(__name__)
 
@@ -65,15 +64,15 @@ class FreeingRunner:
 
 
 @dataclass(frozen=True, slots=True)
-class _Revision:
-    manifest: Manifest
+class DecoderRevision(Revision):
+    """The roots by digest."""
+
     roots: Mapping[str, ServedRoot]
-    error: str
 
 
-class DecoderCatalogue:
-    """Follows the decoders of the manifest, as `Catalogue` follows its encoders: a thread prepares the next
-    revision, and whoever serves swaps it in. A root that is no longer served keeps the requests it has."""
+class DecoderCatalogue(Catalogue[DecoderRevision]):
+    """The roots of decoders, each with an engine. See `Catalogue`. A root that is no longer served keeps the
+    requests it has."""
 
     def __init__(
         self,
@@ -87,22 +86,15 @@ class DecoderCatalogue:
     ) -> None:
         """``cache_bytes``: of the keys and values of each root; None: a sixteenth of the ``ledger``.
         ``ledger``: of the device; None: one of its own. ``clock`` is that of deadlines."""
-        self._watcher = watcher
+        nothing = Manifest(artifact_root=watcher.artifact_root)
+        super().__init__("next decoders", watcher, DecoderRevision(nothing, "", {}))
         self._device, self._dtype = device, dtype
         self._ledger = ledger or ledger_of(device)
         self._cache_bytes = cache_bytes or self._ledger.total_bytes // KV_SHARE
-        self._clock = clock
-        self._checksums, self._refusals = Checksums(), Refusals()
+        self._deadline_clock = clock
         self._loading = ThreadPoolExecutor(1, "loras")
-        self._now = _Revision(Manifest(artifact_root=watcher.artifact_root), {}, "")
         self._leaving: list[ServedRoot] = []
         self._loads = count(1)
-        self._next = NextRevision("next decoders", watcher, self._prepare)
-
-    @property
-    def manifest(self) -> Manifest:
-        """What is served, as far as it could be loaded."""
-        return self._now.manifest
 
     @property
     def roots(self) -> Mapping[str, ServedRoot]:
@@ -114,16 +106,6 @@ class DecoderCatalogue:
         """The roots that could not be loaded."""
         now = self._now
         return [root for digest, root in now.manifest.decoders.items() if digest not in now.roots]
-
-    @property
-    def last_error(self) -> str:
-        """What could not be loaded last, "" when all is well."""
-        return self._next.error or self._now.error
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is a newer manifest than the one that is served."""
-        return self._next.is_behind
 
     def counts(self) -> dict[str, GenerationCounts]:
         """How the engines of the roots that take requests stand, by the name of the root. Any thread may
@@ -139,53 +121,30 @@ class DecoderCatalogue:
             self._ledger.release(*root.ledger_names)
         return [*self._now.roots.values(), *self._leaving]
 
-    def reread(self) -> None:
-        """Take the manifest for new, and try again what could not be loaded. Any thread may ask for it."""
-        self._refusals.forget()
-        self._watcher.invalidate()
-
-    def refresh(self) -> None:
-        """Follow the manifest to its current revision, however long that takes."""
-        while self.is_behind:
-            self.keep_up(wait=True)
-
-    def keep_up(self, *, wait: bool = False) -> None:
-        """Serve the next revision if it is prepared, and begin to prepare a newer one, or what could not be
-        loaded. Raises DeviceLostError."""
-        revision = self._next.take(wait=wait)
-        if revision is not None:
-            kept = {id(root) for root in revision.roots.values()}
-            self._leaving += [root for root in self._now.roots.values() if id(root) not in kept]
-            self._now = revision
-            for root in revision.roots.values():
-                root.loras.keep({hplm.digest for hplm in revision.manifest.generative_hplms.values()})
-        self._next.begin()
-
     def root_of(self, model: ModelIdentity, root: str) -> ServedRoot:
         """The root that continues prompts for a model. Raises NotServedError if the model is unknown, was
         removed, cannot be served, or has another root than the one that the prompt was read for."""
-        served = self.manifest.find_generative(model.tenant, model.hplm, model.version)
-        if served is None:
-            raise NotServedError("not_found", f"{model} is not served")
-        if served.digest != model.digest:
-            message = f"{model} is served with another digest than was asked for"
-            raise NotServedError("inference_failed", message)
-        if served.root != root:
-            message = f"{model} has another root than the one its tokens were read for"
-            raise NotServedError("model_not_ready", message)
+        require_served(model, self._served(model), root)
         if root not in self._now.roots:
             raise NotServedError("inference_failed", f"the root of {model} cannot be loaded")
         return self._now.roots[root]
 
-    def _prepare(self) -> _Revision | None:
-        manifest, now = self._watcher.current(), self._now
-        if not manifest.revision or (manifest is now.manifest and not now.error):
-            return None
-        roots, error = follow(now.roots, manifest.decoders, partial(self._load_root, manifest))
+    def _served(self, model: ModelIdentity) -> ServedGenerativeHplm | None:
+        return self.manifest.find_generative(model.tenant, model.hplm, model.version)
+
+    def _load(self, manifest: Manifest) -> DecoderRevision:
+        roots, error = follow(self._now.roots, manifest.decoders, partial(self._load_root, manifest))
         folders = {manifest.folder("root", digest) for digest in manifest.decoders}
         models = manifest.generative_hplms.values()
         self._checksums.keep(folders | {manifest.folder("hplm", model.digest) for model in models})
-        return _Revision(manifest, roots, error)
+        return DecoderRevision(manifest, error, roots)
+
+    def _swap(self, revision: DecoderRevision) -> None:
+        kept = {id(root) for root in revision.roots.values()}
+        self._leaving += [root for root in self._now.roots.values() if id(root) not in kept]
+        self._now = revision
+        for root in revision.roots.values():
+            root.loras.keep({hplm.digest for hplm in revision.manifest.generative_hplms.values()})
 
     def _load_root(self, manifest: Manifest, digest: str) -> ServedRoot:
         folder = manifest.folder("root", digest)
@@ -225,13 +184,11 @@ class DecoderCatalogue:
         tokens = len(cache) * BLOCK_SIZE
         log.info("%s: keys and values of %d tokens in %d bytes", root.config.name, tokens, cache.bytes)
         runner = FreeingRunner(DecoderRunner(decoder, cache, loras), self._ledger.give_back)
-        engine = GenerationEngine(limits, runner, loras, self._clock, shares)
+        engine = GenerationEngine(limits, runner, loras, self._deadline_clock, shares)
         return ServedRoot(ledger_names, root.config, engine, loras, str(decoder.dtype).removeprefix("torch."))
 
     def _load_model(self, config: DecoderRootConfig, model: ModelIdentity) -> LoadedModel:
-        served = self.manifest.find_generative(model.tenant, model.hplm, model.version)
-        if served is None or served.digest != model.digest:
-            raise NotServedError("not_found", f"{model} is not served")
+        served = require_served(model, self._served(model))
         folder = self.manifest.folder("hplm", model.digest)
 
         def load() -> LoadedModel:

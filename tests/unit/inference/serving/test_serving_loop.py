@@ -104,7 +104,7 @@ def test_every_request_gets_exactly_one_answer(
         assert code != "deadline_exceeded" or sent.deadline - sent.enqueued_at < 1.0
         level = Level.TABLE if sent.dispatcher is None else Level.FULL
         assert all(output.level is level for output in simulation.outputs(request_id))
-    assert simulation.loop.backlog_rows == 0
+    assert simulation.scheduler.backlog_rows == 0
     assert simulation.catalogue.pool.checks > 0  # it came to rest
 
 

@@ -1,6 +1,8 @@
-"""Which rows go on to the level FULL, and what the upper layers then compute of them."""
+"""The levels of rows: their states at the cut by lookup (paper sections 3.3.1, 6.1) or in full, and which
+rows go on to the level FULL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +15,37 @@ from inference.hplm.attention import QueryKey, attention_received
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.heads import read_back
 from inference.hplm.packed_attention import add_layout
+from inference.hplm.plot_lookup import LookupResult, LowerLayers, lookup
 from inference.hplm.sequences import PackedSequences
 from inference.hplm.upload import Upload, Uploaded
+
+
+class LowerLayersSource(Protocol):
+    """What the engine is given to look up and compute with."""
+
+    def for_chain(self, chain: str, *, full: bool) -> LowerLayers:
+        """The lower half behind a chain; with `full` also the layers that compute it, which are loaded where
+        they are not. KeyError for an unknown chain, HplmError where they cannot be had."""
+
+
+def retrieval(rows: Sequence[Row], lower_layers: LowerLayersSource) -> Callable[[], LookupResult]:
+    """A function that looks up the rows' fragments, once per chain. The lower halves are chosen now, in the
+    thread that knows what is served; any thread may call the function. It raises what choosing raised."""
+    full = {row.chain for row in rows if row.level is Level.FULL}
+    try:
+        found = {row.chain: lower_layers.for_chain(row.chain, full=row.chain in full) for row in rows}
+    except Exception as error:  # noqa: BLE001 - of one row's chain: the batch is to fail, not the caller
+        failure = error
+
+        def fail() -> LookupResult:
+            raise failure
+
+        return fail
+    ids, types = [row.ids for row in rows], [row.types for row in rows]
+    own, levels = [found[row.chain] for row in rows], [row.level for row in rows]
+    explain = [row.explain for row in rows]
+    return lambda: lookup(ids, own, levels, types, explain)
+
 
 Kept = NDArray[np.bool_] | None
 """The tokens [T] of a row that the upper layers compute; None: all."""
