@@ -37,8 +37,7 @@ from benchmarks.result_cache import (
     report_kept,
 )
 from benchmarks.serving.generation.decoder_root import smollm2_file
-from benchmarks.serving.peers.environment import HTTP_PACKAGES, peers_python
-from benchmarks.serving.peers.errors import PeerUnavailable
+from benchmarks.serving.peers.environment import HTTP_PACKAGES, PeerUnavailable, peers_python
 from workers.training.generative.fine_tune import GenerativeSettings
 
 DEFAULTS: Final = GenerativeSettings()

@@ -13,8 +13,7 @@ from benchmarks.accuracy.generation_quality.peft import row_of
 from benchmarks.accuracy.generation_quality.root import SharedRoot
 from benchmarks.accuracy.generation_quality.scores import Answers, bleu_difference_error
 from benchmarks.accuracy.generation_quality.trainings import HMI, PEFT, Candidate, TrainedLora
-from benchmarks.serving.peers.environment import HTTP_PACKAGES, peers_python
-from benchmarks.serving.peers.errors import PeerUnavailable
+from benchmarks.serving.peers.environment import HTTP_PACKAGES, PeerUnavailable, peers_python
 from benchmarks.serving.peers.lora_program import padded
 from tests.skips import skip_unless_ci
 from tests.unit.tiny_decoder import tiny_decoder_folder
