@@ -134,7 +134,7 @@ class Bench:
 
     def report(self) -> harness.Report:
         """Measure, under each policy."""
-        from benchmarks.serving.over_http.restart import restart_worker
+        from benchmarks.serving.over_http.site import restart_worker
 
         lone = self._clients[LONE.name, PRODUCT]
         lone.wait_until_served([replace(call, inputs=[WARM_TEXT]) for call in self._site.served])

@@ -19,9 +19,9 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetWeights
 
 DATASET: Final = DATASETS["sci-cite"]
-ROWS, QUICK_ROWS = 1_000, 200
+ROWS, QUICK_ROWS = 1_000, 100
 EPOCHS, QUICK_EPOCHS = 5, 1
-TOKENS, QUICK_TOKENS = 110_000, 20_000
+TOKENS, QUICK_TOKENS = 110_000, 4_000
 """That the conversion learns from: as many as the demo's."""
 NOISE: Final = 1e-3
 """By which the weights of two tenants differ, as a share of each weight."""
