@@ -13,7 +13,6 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from benchmarks.serving import real_texts
-from benchmarks.serving.over_http.made import POOLING
 from benchmarks.serving.peers.dedicated import Answer, Batcher, Models
 from benchmarks.serving.real_texts import DATASETS, DOCSTRINGS, RealTexts, covering
 from benchmarks.serving.traffic_figures import (
@@ -27,7 +26,7 @@ from benchmarks.serving.traffic_figures import (
     Found,
     figures,
 )
-from benchmarks.serving.world import DEFAULT_PET, PETS
+from benchmarks.serving.world import DEFAULT_PET, PETS, POOLING
 from inference.hplm.fragments import pack
 from versiontree.tree.training_settings import DEFAULT_ALPHA
 from workers.training.search import FineTuneSettings
