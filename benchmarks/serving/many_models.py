@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from math import nan
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Final
@@ -72,9 +73,9 @@ class Measured:
     seconds: float
 
     @property
-    def wait(self) -> float:
-        """Seconds that the median call waited."""
-        return median(one.seconds for one in self.times)
+    def waits(self) -> list[float]:
+        """Seconds of the calls that were answered well."""
+        return [one.seconds for one in self.times if one.good]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -130,16 +131,16 @@ class Bench:
     def _of(self, models: int, count: int) -> list[Call]:
         """So many calls of the first models, each of another one as far as there are so many."""
         order = self._draw.permutation(models)
-        texts = self._site.texts.ask(count, seed=models)
+        texts = self._site.texts.ask(count, seed=int(self._draw.integers(2**31)))
         return [replace(self._served[order[at % models]], inputs=[text]) for at, text in enumerate(texts)]
 
     def _throughput(self, clients: Clients, models: int, repeat: int) -> float:
         return self._measure(_throughput(models), clients, self._of(models, self._size.calls), repeat)
 
     def _cold_and_warm(self, name: str, clients: Clients, count: int, repeat: int) -> None:
-        texts = self._site.texts.ask(2 * count, seed=repeat + 1)
+        texts = self._site.texts.ask(count, seed=repeat + 1)
         models = [self._cold.pop() for _ in range(count)]
-        for state, asked in ((COLD, texts[:count]), (WARM, texts[count:])):
+        for state, asked in ((COLD, texts), (WARM, [*texts[1:], texts[0]])):
             calls = [replace(model, inputs=[text]) for model, text in zip(models, asked, strict=True)]
             self._measure(name + state, clients, calls, repeat)
 
@@ -159,8 +160,8 @@ class Bench:
         """A row for everything that was measured; waits are those of all repeats."""
         rows = []
         for name, found in self._found.items():
-            waits = [1000 * one.seconds for each in found for one in each.times]
-            cuts = quantiles(waits, n=100) if len(waits) > 1 else waits * 99
+            waits = [1000 * wait for each in found for wait in each.waits]
+            cuts = quantiles(waits, n=100) if len(waits) > 1 else 99 * (waits or [nan])
             rows.append(
                 {
                     "requests": name,
@@ -183,7 +184,9 @@ class Bench:
 
         figures = {}
         for name, figure in {BURST: "burst", ONE_BY_ONE: "lone"}.items():
-            figures[f"cold_wait_{figure}"] = ratio(name + COLD, name + WARM, lambda found: found.wait)
+            figures[f"cold_wait_{figure}"] = ratio(
+                name + COLD, name + WARM, lambda found: median(found.waits or [nan])
+            )
             figures[f"cold_cpu_{figure}"] = ratio(name + COLD, name + WARM, lambda found: found.cpu)
         fewest, most = _throughput(self._size.counts[0]), _throughput(self._size.counts[-1])
         figures["flat_over_http"] = ratio(fewest, most, lambda found: found.cpu)
