@@ -85,13 +85,13 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--policy",
         action="append",
         choices=QUALITIES,
-        help="at which levels the product answers; may be repeated (default: cascade, then table)",
+        help="how the product answers; may be repeated (default: cascade, then table; quick: cascade)",
     )
     parser.add_argument("--no-peers", action="store_true", help="leave the FastAPI servers out")
     options = parser.parse_args(argv)
     if options.tenants < 2:
         parser.error("--tenants must be at least 2")
-    options.policies = options.policy or [HEADLINE, "table"]
+    options.policies = options.policy or [HEADLINE, "table"][: 1 if options.quick else 2]
     options.repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
     options.patterns = [pattern.shortened(QUICK_SHARE) if options.quick else pattern for pattern in PATTERNS]
     return options
