@@ -117,7 +117,7 @@ class Bench:
                 count: partial(self._throughput, some, count) for count in size.counts
             }
             interleaved(ways, repeats=size.repeats)
-            for count in size.counts:
+            for count in size.counts[1:]:
                 due = sorted(self._draw.uniform(0, EVERY_S, count).tolist())
                 self._measure(f"{count:,} every {EVERY_S:g} s", many, self._of(count, count), 0, due)
             due = sorted(
