@@ -119,7 +119,7 @@ class Bench:
             interleaved(ways, repeats=size.repeats)
             for count in size.counts[1:]:
                 due = sorted(self._draw.uniform(0, EVERY_S, count).tolist())
-                self._measure(f"{count:,} every {EVERY_S:g} s", many, self._of(count, count), 0, due)
+                self._measure(f"{count:,} asked every {EVERY_S:g} s", many, self._of(count, count), 0, due)
             due = sorted(
                 AGAIN_S * sent + APART_S * at for sent in range(size.rounds) for at in range(size.burst)
             )
@@ -194,7 +194,7 @@ class Bench:
 
 
 def _throughput(models: int) -> str:
-    return f"throughput of {models:,} models"
+    return f"{CLIENTS} clients, {models:,} asked"
 
 
 def _product_seconds() -> float:
