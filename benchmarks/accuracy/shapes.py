@@ -58,7 +58,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for shape in SHAPES[options.varied]:
         trainings = [_training(dataset, shape, seed, epochs) for seed in range(options.seeds)]
         found = kept.get_or_compute_unless_committed(
-            {"trainings": [bench.key(training) for training in trainings]},
+            {
+                "n": shape.n,
+                "layers": str(shape),
+                "trainings": [bench.key(training) for training in trainings],
+            },
             partial(_measure, bench, shape, trainings),
         )
         if found is not None:
