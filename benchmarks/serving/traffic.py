@@ -202,7 +202,8 @@ class Bench:
             calls = self._of_product(calls)
         if repeat < 0 and who == PRODUCT:
             for answer in clients.send(calls):
-                self._levels += levels_of(answer["results"])
+                self._levels += levels_of(answer["results"] if answer else ())
+                self._failed += answer is None
             return 0.0
         before, begun = self._cpu(who), time.perf_counter()
         waits = self._waits(clients, calls)
