@@ -1,9 +1,16 @@
-"""Shared by the benchmarks of n-grams and of the split: one root per shape, and three models on each."""
+"""The paper's tables 8 and 10: accuracy by the shape of the root, with three models on each.
 
+`ngram` has fragments of 2, 3 and 5 tokens, with the same layers below and above the cut. `split` has one to
+four layers looked up, below two upper layers; its roots are the first three to six layers of the checkpoint.
+
+    python -m benchmarks.accuracy.shapes ngram
+"""
+
+import sys
 from collections.abc import Sequence
 from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 
@@ -18,11 +25,17 @@ from benchmarks.result_cache import add_committed
 from inference.hplm.fragments import level_name
 
 QUICK_TOKENS, QUICK_EPOCHS = 100_000, 3
+UPPER: Final = 2
+SHAPES: Final[dict[str, Sequence[Shape]]] = {
+    "ngram": tuple(Shape(n=n) for n in (2, 3, 5)),
+    "split": tuple(Shape(lower, UPPER) for lower in range(1, 5)),
+}
 
 
-def run(name: str, description: str, shapes: Sequence[Shape], argv: Sequence[str] | None) -> int:
-    """Run a benchmark over shapes and print its table; kept results are reused."""
-    parser = harness.arguments(description)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what is missing and print the table; kept results are reused."""
+    parser = harness.arguments(__doc__ or "")
+    parser.add_argument("varied", choices=sorted(SHAPES), help="what differs between the roots")
     parser.add_argument("--dataset", default="NCBI-disease", choices=sorted(DATASETS))
     parser.add_argument("--tokens", type=int, help="that each conversion learns from")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="models on each root")
@@ -42,10 +55,14 @@ def run(name: str, description: str, shapes: Sequence[Shape], argv: Sequence[str
     dataset = DATASETS[options.dataset]
     rows: list[harness.Row] = []
     figures: dict[str, float] = {}
-    for shape in shapes:
+    for shape in SHAPES[options.varied]:
         trainings = [_training(dataset, shape, seed, epochs) for seed in range(options.seeds)]
         found = kept.get_or_compute_unless_committed(
-            {"trainings": [bench.key(training) for training in trainings]},
+            {
+                "n": shape.n,
+                "layers": str(shape),
+                "trainings": [bench.key(training) for training in trainings],
+            },
             partial(_measure, bench, shape, trainings),
         )
         if found is not None:
@@ -55,7 +72,7 @@ def run(name: str, description: str, shapes: Sequence[Shape], argv: Sequence[str
     settings = {"dataset": dataset.name, "tokens": tokens, "epochs": epochs, "seeds": options.seeds}
     settings |= bench.report_kept()
     if options.json:
-        harness.write_json(harness.Report(name, settings, rows, figures), options.json)
+        harness.write_json(harness.Report(options.varied, settings, rows, figures), options.json)
     return 0
 
 
@@ -88,3 +105,7 @@ def _levels(bench: Workbench, training: Training) -> dict[str, Any]:
     bench.train(training)
     levels: dict[str, Any] = bench.test(training)["levels"]
     return levels
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -59,8 +59,8 @@ class Workbench:
     """Computes what earlier runs have not cached.
 
     checkpoint: the folder to convert (None: that of the demo root). conversion: settings for `root`, of
-    `ConvertSettings`, if not the usual. rows: of each split that are used, at most, drawn by chance; None:
-    all. quick, committed: see `KeptResults`.
+    `ConvertSettings`, if not the usual. rows, lines: of each split and of each corpus that are used, at most,
+    drawn by chance; None: all. quick, committed: see `KeptResults`.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Workbench:
         checkpoint: Path | None = None,
         conversion: Mapping[str, Any] | None = None,
         rows: int | None = None,
+        lines: int | None = None,
         *,
         quick: bool = False,
         committed: bool = False,
@@ -78,7 +79,7 @@ class Workbench:
         self._folder = bench_dir()
         self._name = CHECKPOINT_PACKAGE if checkpoint is None else str(checkpoint.resolve())
         self._checkpoint = checkpoint or Path(checkpoint_folder())
-        self._conversion, self._rows = dict(conversion or {}), rows
+        self._conversion, self._rows, self._lines = dict(conversion or {}), rows, lines
         self.committed, self._quick = committed, quick
         self._kept: list[KeptResults] = []
         self._trainings, self._tests = self.kept("trainings"), self.kept("tests")
@@ -127,7 +128,7 @@ class Workbench:
             started, cpu = time.perf_counter(), time.process_time()
             result = convert_root(
                 checkpoint=str(self._checkpoint if layers is None else self._first_layers(layers)),
-                corpus=corpus(GENERAL),
+                corpus=self._corpus(GENERAL),
                 out_root=root,
                 out_lower=lower,
                 settings=ConvertSettings(**settings),
@@ -173,7 +174,7 @@ class Workbench:
             build_plot(
                 root=converted.root,
                 lower=source,
-                corpus=file or corpus(corpus_name),
+                corpus=file or self._corpus(corpus_name),
                 out=folder,
                 alpha=alpha,
                 settings=PlotSettings(**settings),
@@ -299,7 +300,16 @@ class Workbench:
 
     def _root_key(self, *, layers: int | None = None, **settings: Any) -> str:
         key = {"convert": asdict(ConvertSettings(**settings)), "checkpoint": self._name}
-        return fingerprint(key if layers is None else {**key, "layers": layers})
+        others = {"layers": layers, "lines": self._lines}
+        return fingerprint(key | {name: value for name, value in others.items() if value is not None})
+
+    def _corpus(self, name: str) -> Path:
+        """The lines of a corpus that are used."""
+        if self._lines is None:
+            return corpus(name)
+        drawn = self._folder / "data" / f"{self._lines}-lines"
+        drawn.mkdir(parents=True, exist_ok=True)
+        return draw_rows(corpus(name), self._lines, drawn)
 
     def _first_layers(self, layers: int) -> Path:
         """The folder of a checkpoint of the first layers: links to the files, and another configuration. The

@@ -39,7 +39,7 @@ class RealTexts:
     def __init__(self, known: Sequence[str], asked: Sequence[str], source: str) -> None:
         self.asked, self.source = asked, source
         self._known = known
-        self._drawn = self._asked = 0
+        self._drawn = 0
         self._tokenizer: tokenizers.Tokenizer | None = None
 
     @classmethod
@@ -78,11 +78,6 @@ class RealTexts:
         """The next so many texts that the table knows."""
         self._drawn += count
         return [self._known[at % len(self._known)] for at in range(self._drawn - count, self._drawn)]
-
-    def next_asked(self, count: int) -> list[str]:
-        """The next so many texts to ask."""
-        self._asked += count
-        return [self.asked[at % len(self.asked)] for at in range(self._asked - count, self._asked)]
 
     def ids(self, texts: Sequence[str]) -> list[Ids]:
         """The token ids of each text, cut where a root reads no further."""

@@ -44,6 +44,10 @@ from inference.hplm.root_config import RootConfig
 LONGEST, CONTEXT_RANK = 512, 64
 ROWS_AT_ONCE = 8192
 CHAIN: Final = "chain"
+LABELS: Final = ("a", "b", "c")
+POOLING: Final = "cls_mean"
+"""What heads read by default after fine-tuning."""
+Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +166,7 @@ class World:
             folder = self.hplm_folder(number)
             if not (folder / "hplm.json").is_file():
                 shutil.rmtree(folder, ignore_errors=True)
-                self._hplm(number).save(folder)
+                random_hplm(self.root.config, self.pet, seed=number).save(folder)
 
     def open_all(self, executor: Executor, count: int) -> float:
         """Read so many models into the executor's memory, as far as it has room; how many seconds it took."""
@@ -186,35 +190,15 @@ class World:
         number = number if self._files is None else number % self._files
         return self._folder / self.pet / f"{number // 1000:03}" / f"{number % 1000:03}"
 
-    def _hplm(self, number: int) -> Hplm:
-        generator = torch.Generator().manual_seed(number)
-        shape = UpperShape(self.encoder.layers - self.lower, self.encoder.hidden, self.encoder.inner)
-        pet = PetWeights.initial(PETS[self.pet], shape, generator=generator)
-        weights = {
-            name: value + 0.01 * torch.randn(value.shape, generator=generator)
-            for name, value in pet.weights.items()
-        }
-        head = Head.initial(3, self.encoder.hidden, generator=generator)
-        return Hplm("classification", ("a", "b", "c"), PetWeights(PETS[self.pet], shape, weights), head)
-
     def _table(self) -> Path:
         """Every token's uni-gram, and the fragments of the source."""
         hidden, missing = self.encoder.hidden, self.root.config.missing_id
-        single = shorten(np.repeat(np.arange(VOCAB)[:, None], 3, 1), LEVEL_UNI, missing)
-        fragments = np.concatenate([self.source.fragments(missing), single])
-        keys, first = np.unique(pack(fragments), return_index=True)
-        digest = hashlib.sha256(keys.tobytes()).hexdigest()[:16]
+        fragments = with_unigrams(self.source.fragments(missing), missing)
+        digest = hashlib.sha256(fragments.tobytes()).hexdigest()[:16]
         folder = self._folder / f"table-{digest}"
         if (folder / "plot.json").is_file():
             return folder
         shutil.rmtree(folder, ignore_errors=True)
-        ordered, draw = fragments[first], np.random.default_rng(2)
-
-        def batches() -> Iterator[tuple[NDArray[np.int64], NDArray[np.floating[Any]]]]:
-            for start in range(0, len(keys), ROWS_AT_ONCE):
-                some = ordered[start : start + ROWS_AT_ONCE]
-                yield some, draw.standard_normal((len(some), 3, hidden), dtype=np.float32) / 2
-
         rank = torch.randn(4, hidden, CONTEXT_RANK) / hidden
         parts_after = Composition(
             torch.randn(LONGEST, hidden) / 10,
@@ -222,8 +206,37 @@ class World:
             rank,
             torch.randn(CONTEXT_RANK, hidden) / 10,
         )
-        write_plot(folder, batches(), {"missing_id": missing}, parts_after, n=3)
+        write_plot(folder, random_vectors(fragments, hidden), {"missing_id": missing}, parts_after, n=3)
         return folder
+
+
+def random_hplm(config: RootConfig, pet: str, *, seed: int) -> Hplm:
+    """A model of the root that tells three classes apart, with random weights."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
+    fresh = PetWeights.initial(PETS[pet], shape, generator=generator)
+    learnt = {
+        name: value + 0.01 * torch.randn(value.shape, generator=generator)
+        for name, value in fresh.weights.items()
+    }
+    head = Head.initial(len(LABELS), config.hidden, pooling=POOLING, generator=generator)
+    return Hplm("classification", LABELS, PetWeights(PETS[pet], shape, learnt), head)
+
+
+def with_unigrams(fragments: Ids, missing: int) -> Ids:
+    """The fragments [F, 3] and all uni-grams, in the order of their keys."""
+    single = shorten(np.repeat(np.arange(VOCAB)[:, None], 3, 1), LEVEL_UNI, missing)
+    found = np.concatenate([fragments, single])
+    ordered: Ids = found[np.unique(pack(found), return_index=True)[1]]
+    return ordered
+
+
+def random_vectors(fragments: Ids, hidden: int) -> Iterator[tuple[Ids, NDArray[np.floating[Any]]]]:
+    """The fragments in parts, each with random vectors [rows, 3, hidden]."""
+    draw = np.random.default_rng(1)
+    for start in range(0, len(fragments), ROWS_AT_ONCE):
+        some = fragments[start : start + ROWS_AT_ONCE]
+        yield some, draw.standard_normal((len(some), 3, hidden), dtype=np.float32) / 2
 
 
 @dataclass(frozen=True, slots=True)

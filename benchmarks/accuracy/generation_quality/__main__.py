@@ -37,8 +37,7 @@ from benchmarks.result_cache import (
     report_kept,
 )
 from benchmarks.serving.generation.decoder_root import smollm2_file
-from benchmarks.serving.peers.environment import HTTP_PACKAGES, peers_python
-from benchmarks.serving.peers.errors import PeerUnavailable
+from benchmarks.serving.peers.environment import HTTP_PACKAGES, PeerUnavailable, peers_python
 from workers.training.generative.fine_tune import GenerativeSettings
 
 DEFAULTS: Final = GenerativeSettings()
@@ -53,7 +52,6 @@ DEMO_CUT: Final = 24
 """Layers below the cut of the demo's decoder root, of 30."""
 PEFT_RATE: Final = 2e-4
 """Customary for LoRA."""
-BFLOAT16_PROMPTS = 100
 SEEDS, QUICK_SEEDS, QUICK_EPOCHS = 3, 1, 2
 QUICK: Final = Sizes(train=256, dev=60, test=100)
 
@@ -97,9 +95,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--test-prompts", type=int, help="meaning representations of the test split")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--peft-epochs", type=int, help="of PEFT (default: as many as the product's)")
-    parser.add_argument(
-        "--bfloat16", action="store_true", help="also compare the default's answers in bfloat16 and float32"
-    )
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--threads", type=int, help="of PyTorch (default: all cores, or OMP_NUM_THREADS)")
     parser.add_argument("--checkpoint", type=Path, help="a LLaMA, if not SmolLM2")
@@ -162,19 +157,7 @@ class Comparison:
         }
         rows = [self._row(candidate, runs, answers.get(candidate, [])) for candidate, runs in trained.items()]
         figures = figures_of(self._default, chosen, trained, answers)
-        if self._options.bfloat16:
-            figures |= self._bfloat16(answers[self._default][0])
         return harness.Report("generation_quality", self._report_settings(), rows, figures)
-
-    def _bfloat16(self, exact: Answers) -> dict[str, float]:
-        """How the default's answers in bfloat16 differ from those in float32, and whether they are worse."""
-        texts, references = exact.texts[:BFLOAT16_PROMPTS], exact.references[:BFLOAT16_PROMPTS]
-        rounded = self._trainings.answer_in_bfloat16(self._default, 0, len(texts))
-        return {
-            "rouge_l_bfloat16": Answers(rounded, [[text] for text in texts]).rouge_l,
-            "same_bfloat16": fmean(map(str.__eq__, rounded, texts)),
-            "bleu_bfloat16": Answers(rounded, references).bleu - Answers(texts, references).bleu,
-        }
 
     def _train(self, candidate: Candidate) -> list[TrainedLora]:
         return [self._trainings.train(candidate, seed) for seed in range(self._options.seeds)]

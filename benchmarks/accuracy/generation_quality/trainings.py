@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-import torch
 from rich.console import Console
 
 from benchmarks.accuracy.generation_quality.peft import PeftTrainer
@@ -16,7 +15,6 @@ from benchmarks.accuracy.generation_quality.root import SharedRoot
 from benchmarks.accuracy.generation_quality.scores import Answers
 from benchmarks.accuracy.reporters import ConsoleReporter
 from benchmarks.result_cache import KeptResults, bench_dir, cache_folder, fingerprint
-from inference.decoder.decoder import Decoder
 from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.lora import LORA_FILE, DecoderLora
 from inference.decoder.peft_conversion import generative_adapter_import
@@ -86,16 +84,6 @@ class Trainings:
             key, lambda: {"answers": self._texts(prompts, self._lora(candidate, seed))}
         )
         return Answers(found["answers"], [prompt.references for prompt in prompts])
-
-    def answer_in_bfloat16(self, candidate: Candidate, seed: int, limit: int) -> list[str]:
-        """Greedy answers to the first `limit` test prompts, with weights, keys and values in bfloat16."""
-        key = self._test_key(candidate, seed) | {"dtype": "bfloat16", "prompts": limit}
-        prompts = self._prompts()[:limit]
-        found = self._kept.get_or_compute(
-            key, lambda: {"answers": self._texts(prompts, self._lora(candidate, seed), torch.bfloat16)}
-        )
-        texts: list[str] = found["answers"]
-        return texts
 
     @property
     def rows_of_batch(self) -> int:
@@ -213,14 +201,11 @@ class Trainings:
             decoder, LoraParameters(lora.tensors), split, self._settings[HMI].batch_tokens, self._reporter
         )
 
-    def _texts(
-        self, prompts: Sequence[Prompt], lora: DecoderLora, dtype: torch.dtype = torch.float32
-    ) -> list[str]:
-        decoder = self._root.decoder
+    def _texts(self, prompts: Sequence[Prompt], lora: DecoderLora) -> list[str]:
         answers = generate_answers(
             prompts,
             self._tokenizer,
-            Decoder.from_weights(decoder.architecture, decoder.weights, dtype=dtype),
+            self._root.decoder,
             lora,
             context=self._tokenizer.max_tokens,
             max_tokens=self._settings[HMI].new_tokens,

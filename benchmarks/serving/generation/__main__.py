@@ -4,8 +4,8 @@ The product's generation engine with SmolLM2-135M and, for every tenant, a LoRA 
 of every layer. The values of the LoRAs are random: time does not depend on them.
 
 Decoding: 32 rows, each step a token of each, by the popularity of their models; beside it the root without
-LoRA, PEFT with a LoRA for each row (one after another, and as a mixed batch), and libraries that serve one
-model. These decode the same number of rows behind prompts of the same length.
+LoRA, and PEFT with a LoRA for each row (one after another, and as a mixed batch), which decodes the same
+number of rows behind prompts of the same length.
 
 Requests: whole completions by the popularity and the number of tenants, at most 32 at a time. Their prompts
 and answers are as long as those of an Azure trace, divided by `--scale`.
@@ -71,7 +71,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--requests", type=int, help="of a measurement of whole requests")
     parser.add_argument("--scale", type=int, help="by which the lengths of the trace are divided")
     parser.add_argument("--trace", type=Path, help="Azure trace with the lengths (default: in HMI_DATA_DIR)")
-    parser.add_argument("--no-peers", action="store_true", help="leave other libraries out")
+    parser.add_argument("--no-peers", action="store_true", help="leave PEFT out")
     return parser
 
 
@@ -149,11 +149,9 @@ class Bench:
                 self.ways[cell] = generate
 
     def add_peers(self) -> None:
-        """The others, decoding as many rows."""
-        one_model = bool(self._root.checkpoint) and self._on.device.type == "cpu"
-        found = peers.start(self._peer_settings, self._stack, one_model=one_model)
-        for name, peer in found.items():
-            cell = name, "one model" if peers.LIBRARIES[name].has_one_model else "distinct", 0
+        """PEFT, decoding as many rows."""
+        for name, peer in peers.start(self._peer_settings, self._stack).items():
+            cell = name, "distinct", 0
             self.ways[cell] = partial(self._decode, cell, peer)
 
     def report(self, found: dict[Cell, Sample]) -> harness.Report:
@@ -202,11 +200,9 @@ class Bench:
             way=way,
             rows=self._options.rows,
             prompt=PROMPT,
-            steps=self._all_steps,
             vocab=shape.vocab,
             rank=RANK,
             config=config_of(shape),
-            checkpoint=self._root.checkpoint,
             dtype=str(self._on.dtype).removeprefix("torch."),
             device=self._on.device.type,
             threads=torch.get_num_threads(),
@@ -229,9 +225,6 @@ def _figures(found: dict[Cell, Sample], rows: int) -> dict[str, float]:
     for figure, name in {"vs_loop": peers.PEFT_LOOP, "vs_peft_mixed": peers.PEFT_MIXED}.items():
         if (name, "distinct", 0) in found:
             figures[f"{figure}_{rows}"] = ratio((name, "distinct", 0), distinct)
-    for name in peers.LIBRARIES:
-        if (name, "one model", 0) in found:
-            figures[f"vs_{name.replace('-', '_')}_one_model"] = ratio((name, "one model", 0), identical)
     return figures
 
 

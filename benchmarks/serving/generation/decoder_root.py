@@ -34,19 +34,16 @@ SHAPES: Final = (SMOLLM2, *CONFIGS)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BenchRoot:
-    """A decoder in memory. checkpoint: its GGUF file, "" where its weights are random."""
+    """A decoder in memory."""
 
     decoder: Decoder
-    checkpoint: str
 
     @classmethod
     def load(cls, shape: str, on: Machine) -> "BenchRoot":
         """The decoder of one of SHAPES. Exits where the package that carries SmolLM2 is not installed."""
         if shape == SMOLLM2:
-            path = smollm2_file()
-            found = open_decoder_checkpoint(path)
-            decoder = Decoder.from_weights(found.architecture, found.weights, on.device, on.dtype)
-            return cls(decoder, str(path.resolve()))
+            found = open_decoder_checkpoint(smollm2_file())
+            return cls(Decoder.from_weights(found.architecture, found.weights, on.device, on.dtype))
         config = {"model_type": "llama", "tie_word_embeddings": True, "rms_norm_eps": 1e-5}
         architecture = LLAMA.parse({**config, "hidden_act": "silu", **CONFIGS[shape]})
         draw = torch.Generator().manual_seed(0)
@@ -54,7 +51,7 @@ class BenchRoot:
             name: torch.randn(sizes, generator=draw).mul_(0.02)
             for name, sizes in architecture.weight_shapes().items()
         }
-        return cls(Decoder.from_weights(architecture, weights, on.device, on.dtype), "")
+        return cls(Decoder.from_weights(architecture, weights, on.device, on.dtype))
 
     def store_loras(self, folder: Path, count: int, rank: int) -> Sequence[Path]:
         """Write so many models with a random LoRA of this rank on all projections of every layer."""

@@ -1,12 +1,12 @@
 """Clients that call the infer API, and what the processes behind it took."""
 
 import json
-import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -55,12 +55,12 @@ class Timed:
 
 class Clients:
     """So many clients on connections that stay open; each sends its next call when it has the answer to the
-    one before. ``cpus``: where they may run; everywhere, when there are none."""
+    one before."""
 
-    def __init__(self, url: str, count: int, cpus: Collection[int] = ()) -> None:
+    def __init__(self, url: str, count: int) -> None:
         limits = httpx.Limits(max_connections=count, max_keepalive_connections=count)
         self._http = httpx.Client(base_url=url, limits=limits, timeout=TIMEOUT_S, trust_env=False)
-        self._pool = ThreadPoolExecutor(count, initializer=lambda: _stay_on(cpus))
+        self._pool = ThreadPoolExecutor(count)
 
     def __enter__(self) -> Self:
         return self
@@ -71,13 +71,17 @@ class Clients:
         self._pool.shutdown()
         self._http.close()
 
-    def send(self, calls: Sequence[Call]) -> list[dict[str, Any]]:
-        """The answers to all calls. Raises NotServed."""
+    def send(self, calls: Sequence[Call]) -> list[dict[str, Any] | None]:
+        """The answers to all calls; None for one that was not answered well."""
         return list(self._pool.map(self._answer, calls))
 
-    def time(self, calls: Sequence[Call]) -> list[Timed]:
-        """How long each of the calls takes, whatever is answered."""
-        return list(self._pool.map(self._time, calls))
+    def time(self, calls: Sequence[Call], starts: Sequence[float] = ()) -> list[Timed]:
+        """How long each of the calls takes, whatever is answered. starts: in how many seconds each of them is
+        due, in ascending order; its time counts from then, also while all clients wait. Without: when a
+        client is free."""
+        begun = time.perf_counter()
+        due = [begun + start for start in starts]
+        return list(self._pool.map(self._time, calls, due or repeat(None)))
 
     def wait_until_served(self, calls: Sequence[Call]) -> None:
         """Return once each is answered well: a version is ready before the inference worker has it."""
@@ -88,17 +92,15 @@ class Clients:
                     raise NotServed(response.text)
                 time.sleep(POLL_S)
 
-    def _time(self, call: Call) -> Timed:
-        started = time.perf_counter()
+    def _time(self, call: Call, due: float | None) -> Timed:
+        started = due or time.perf_counter()
+        time.sleep(max(0.0, started - time.perf_counter()))
         good = self._post(call).status_code == httpx.codes.OK
         return Timed(time.perf_counter() - started, good)
 
-    def _answer(self, call: Call) -> dict[str, Any]:
+    def _answer(self, call: Call) -> dict[str, Any] | None:
         response = self._post(call)
-        if response.status_code != httpx.codes.OK:
-            raise NotServed(f"HTTP {response.status_code}: {response.text[:200]}")
-        found: dict[str, Any] = response.json()
-        return found
+        return response.json() if response.status_code == httpx.codes.OK else None
 
     def _post(self, call: Call) -> httpx.Response:
         headers = {"Authorization": f"Bearer {call.api_key}", "Content-Type": "application/json"}
@@ -116,8 +118,3 @@ def cpu_seconds() -> dict[str, float]:
         name = next((name for word, name in PROGRAMS.items() if word in command), OTHERS)
         found[name] += times.user + times.system + times.children_user + times.children_system
     return {**found, CLIENT: time.process_time()}
-
-
-def _stay_on(cpus: Collection[int]) -> None:
-    if cpus:
-        os.sched_setaffinity(0, cpus)  # of this thread

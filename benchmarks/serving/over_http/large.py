@@ -15,11 +15,11 @@ from django.conf import settings
 from django.test import Client
 
 from benchmarks.serving.over_http.crowd import crowd
-from benchmarks.serving.over_http.made import LABELS, RandomModels
+from benchmarks.serving.over_http.made import RandomModels
 from benchmarks.serving.over_http.places import one_of_each
 from benchmarks.serving.over_http.site import fill, tokenizer_file
 from benchmarks.serving.real_texts import RealTexts
-from benchmarks.serving.world import DEMO
+from benchmarks.serving.world import DEMO, LABELS
 from demo.populate import statistics_gather
 from tenants.accounts.models import Membership, Tenant, User
 from tenants.base.scope import use_platform_scope

@@ -1,37 +1,35 @@
 """What is served over HTTP: a root of random weights with a real tokenizer, its table, models, and texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import save_file
 from transformers import BertConfig, BertModel
 
 from benchmarks.serving.real_texts import ALPHA, VOCAB, RealTexts
-from benchmarks.serving.world import CONTEXT_RANK, LONGEST, PETS, Encoder
+from benchmarks.serving.world import (
+    CONTEXT_RANK,
+    LABELS,
+    LONGEST,
+    Encoder,
+    random_hplm,
+    random_vectors,
+    with_unigrams,
+)
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.fragments import LEVEL_UNI, pack, shorten
-from inference.hplm.heads import Head
-from inference.hplm.hplm import Hplm
 from inference.hplm.int8_scales import Int8Scales, supports_int8
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.pets import PetWeights, UpperShape
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
 from workers.training.int8_ranges import InputRanges
 from workers.training.unexplained_variance import RunningVariance
 
-LABELS = ("a", "b", "c")
-POOLING: Final = "cls_mean"
-"""What heads read by default after fine-tuning."""
 INT8_TEXTS = 64
-ROWS_AT_ONCE = 8192
-Ids = NDArray[np.int64]
 
 
 class ServedModels(Protocol):
@@ -63,7 +61,7 @@ class RandomModels:
         self._root = write_root(folder, self.checkpoint, texts)
 
     def write(self, folder: Path, *, seed: int) -> None:
-        write_hplm(folder, self._root, self._pet, seed=seed)
+        random_hplm(self._root.config, self._pet, seed=seed).save(folder)
 
 
 def write_checkpoint(folder: Path, encoder: Encoder, tokenizer_file: Path) -> None:
@@ -92,9 +90,9 @@ def write_root(folder: Path, checkpoint: Path, texts: RealTexts) -> Root:
     lower = LocalLower.from_full(root.checkpoint_lower(), root.config, context_rank=CONTEXT_RANK)
     lower.save(folder / "lower", {})
     missing = root.config.missing_id
-    fragments = _in_order(texts.fragments(missing), missing)
+    vectors = random_vectors(with_unigrams(texts.fragments(missing), missing), root.config.hidden)
     meta = {"missing_id": missing, "alpha": ALPHA}
-    write_plot(folder / "plot", _vectors(fragments, root.config.hidden), meta, lower.composition, n=3)
+    write_plot(folder / "plot", vectors, meta, lower.composition, n=3)
     return root
 
 
@@ -111,32 +109,3 @@ def _measure_int8(root: Root, texts: Sequence[str]) -> Int8Scales:
         last, root.upper.quantized(map(scales.of_layer, range(root.config.upper)))(states, sequences)
     )
     return replace(scales, unexplained=variance.unexplained)
-
-
-def write_hplm(folder: Path, root: Root, pet: str, *, seed: int) -> None:
-    """A model that tells three classes apart."""
-    generator = torch.Generator().manual_seed(seed)
-    shape = UpperShape(root.config.upper, root.config.hidden, root.config.architecture.inner)
-    fresh = PetWeights.initial(PETS[pet], shape, generator=generator)
-    learnt = {
-        name: value + 0.01 * torch.randn(value.shape, generator=generator)
-        for name, value in fresh.weights.items()
-    }
-    head = Head.initial(len(LABELS), root.config.hidden, pooling=POOLING, generator=generator)
-    Hplm("classification", LABELS, PetWeights(PETS[pet], shape, learnt), head).save(folder)
-
-
-def _in_order(fragments: Ids, missing: int) -> Ids:
-    """The fragments [F, 3] and all uni-grams, in the order of their keys."""
-    single = shorten(np.repeat(np.arange(VOCAB)[:, None], 3, 1), LEVEL_UNI, missing)
-    found = np.concatenate([fragments, single])
-    ordered: Ids = found[np.unique(pack(found), return_index=True)[1]]
-    return ordered
-
-
-def _vectors(fragments: Ids, hidden: int) -> Iterator[tuple[Ids, NDArray[np.floating[Any]]]]:
-    """The fragments in parts, each with vectors of random numbers."""
-    draw = np.random.default_rng(1)
-    for start in range(0, len(fragments), ROWS_AT_ONCE):
-        some = fragments[start : start + ROWS_AT_ONCE]
-        yield some, draw.standard_normal((len(some), 3, hidden), dtype=np.float32) / 2

@@ -1,13 +1,16 @@
-"""Tenants, each with a model that is ready, in the database of a running product.
+"""Tenants, each with a model that is ready, in the database of a running product, and its inference worker.
 
 Imported once Django knows its settings.
 """
 
 import io
 import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
+import psutil
 from django.conf import settings
 from django.db import transaction
 
@@ -15,6 +18,8 @@ from benchmarks.serving.over_http.clients import Call
 from benchmarks.serving.over_http.made import ServedModels
 from benchmarks.serving.real_texts import RealTexts
 from demo.checkpoints import encoder_checkpoint
+from demo.populate import populate
+from hmi_site.health import started_workers
 from tenants.accounts.models import User
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.tenants import tenant_create
@@ -30,6 +35,8 @@ from versiontree.tree.services.roots import root_register
 
 MAKER, LEASE_S, HPLM = "benchmark", 60.0, "model"
 CORPUS_LINES, EXAMPLES = 400, 60
+PROGRAM: Final = "inference.worker"
+PATIENCE_S, POLL_S = 120.0, 0.1
 Folders = Mapping[str, Path]
 
 
@@ -54,6 +61,24 @@ def fill(scratch: Path, models: ServedModels, texts: RealTexts, tenants: int) ->
         models.write(folder, seed=number)
         served.append(_serve(f"tenant-{number}", version, _examples(texts, models.labels), folder))
     return served
+
+
+def copies_of_model(call: Call, count: int, owners: int) -> list[Call]:
+    """Publish so many copies of the model that is called, with other weights, of so many tenants in turn;
+    returns a call for each that is answered from the tables, without inputs."""
+    like = Version.unscoped.select_related("hplm").get(hplm__tenant__slug=call.tenant)
+    tenants, keys = [], []
+    for number in range(owners):
+        owner = User.objects.create_user(f"owner-{number}")
+        tenants.append(tenant_create(slug=f"owner-{number}", name=f"Owner {number}", owner=owner))
+        keys.append(api_key_create(tenant=tenants[-1], name="calls", scopes=["infer"], created_by=owner)[1])
+    populate(like=like, tenants=tenants, count=count)
+    key_of = dict(zip((tenant.slug for tenant in tenants), keys, strict=True))
+    made = Version.unscoped.filter(hplm__tenant__in=tenants).order_by("pk")
+    return [
+        Call(tenant, hplm, key_of[tenant], quality="fast")
+        for tenant, hplm in made.values_list("hplm__tenant__slug", "hplm__name")
+    ]
 
 
 def _serve(name: str, root: Version, examples: io.BytesIO, folder: Path) -> Call:
@@ -99,3 +124,21 @@ def _examples(texts: RealTexts, labels: Sequence[str]) -> io.BytesIO:
     drawn = enumerate(texts.draw(EXAMPLES))
     rows = (json.dumps({"text": text, "label": labels[number % len(labels)]}) for number, text in drawn)
     return io.BytesIO("\n".join(rows).encode())
+
+
+def restart_worker() -> None:
+    """End the inference worker, and return once the launcher has another that is ready. Raises
+    TimeoutError."""
+    before = _ready_workers()
+    for process in psutil.Process().children():
+        if PROGRAM in process.cmdline():
+            process.terminate()
+    latest = time.monotonic() + PATIENCE_S
+    while not _ready_workers() - before:
+        if time.monotonic() > latest:
+            raise TimeoutError("The inference worker has not become ready again.")
+        time.sleep(POLL_S)
+
+
+def _ready_workers() -> set[str]:
+    return {worker.name for worker in started_workers() if worker.state == "ready"}

@@ -19,10 +19,12 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetWeights
 
 DATASET: Final = DATASETS["sci-cite"]
-ROWS, QUICK_ROWS = 1_000, 200
+ROWS, QUICK_ROWS = 1_000, 100
 EPOCHS, QUICK_EPOCHS = 5, 1
-TOKENS, QUICK_TOKENS = 110_000, 20_000
+TOKENS, QUICK_TOKENS = 110_000, 4_000
 """That the conversion learns from: as many as the demo's."""
+QUICK_LINES: Final = 2_000
+"""Of the corpus, for its table."""
 NOISE: Final = 1e-3
 """By which the weights of two tenants differ, as a share of each weight."""
 
@@ -37,8 +39,10 @@ class TrainedModels:
     def __init__(self, *, quick: bool) -> None:
         bench = Workbench(
             Console(stderr=True),
-            conversion=conversion_settings(QUICK_TOKENS if quick else TOKENS),
+            conversion=conversion_settings(QUICK_TOKENS if quick else TOKENS)
+            | ({"held_out_tokens": QUICK_TOKENS // 5} if quick else {}),
             rows=QUICK_ROWS if quick else ROWS,
+            lines=QUICK_LINES if quick else None,
             quick=True,  # these are no results to keep
         )
         epochs = QUICK_EPOCHS if quick else EPOCHS

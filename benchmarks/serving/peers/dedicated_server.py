@@ -11,8 +11,7 @@ from typing import Self
 import psutil
 
 from benchmarks.serving.peers.dedicated import Settings
-from benchmarks.serving.peers.environment import HTTP_PACKAGES, peers_python
-from benchmarks.serving.peers.errors import PeerFailed, PeerUnavailable
+from benchmarks.serving.peers.environment import HTTP_PACKAGES, PeerFailed, PeerUnavailable, peers_python
 from benchmarks.serving.peers.process import PATIENCE_S, PeerProcess
 
 PROGRAM = "benchmarks.serving.peers.dedicated"

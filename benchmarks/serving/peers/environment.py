@@ -18,7 +18,6 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.result_cache import bench_dir, fingerprint
-from benchmarks.serving.peers.errors import PeerUnavailable
 
 OURS = ("torch", "numpy", "transformers")
 PACKAGES = ("adapters==1.3.0", "peft==0.21.2", "transformers==4.57.6")
@@ -34,16 +33,22 @@ INSTALL_S = 1800
 READY = "ready"
 
 
-def peers_python(
-    console: Console | None = None, *, packages: Sequence[str] | None = None, with_ours: bool = True
-) -> Path:
-    """The Python of the environment with these packages (default: PACKAGES) and, unless it is to stand alone,
-    with ours; it is built where it is not there yet.
+class PeerUnavailable(Exception):
+    """The peer cannot be run on this machine; the benchmark goes on without it."""
+
+
+class PeerFailed(Exception):
+    """The peer's program refused, broke off, or did not answer in time."""
+
+
+def peers_python(console: Console | None = None, *, packages: Sequence[str] | None = None) -> Path:
+    """The Python of the environment with these packages (default: PACKAGES) and ours; it is built where it is
+    not there yet.
 
     Raises PeerUnavailable when it cannot be built: without a network, say.
     """
     packages = PACKAGES if packages is None else packages
-    ours = {name: version(name) for name in OURS} if with_ours else {}
+    ours = {name: version(name) for name in OURS}
     key = {"python": sys.version_info[:3], "packages": packages, "ours": [sys.prefix, ours]}
     folder = bench_dir() / "peers" / fingerprint(key)
     python = folder / "bin" / "python"
@@ -51,7 +56,7 @@ def peers_python(
         if not (folder / READY).is_file():
             if console:
                 console.print(f"[dim]building the peers' environment: {', '.join(packages)}[/]")
-            _build(folder, python, packages, with_ours)
+            _build(folder, python, packages)
             (folder / READY).write_text("\n".join(packages), encoding="utf-8")
     return python
 
@@ -65,14 +70,13 @@ def _alone(lock: Path) -> Iterator[None]:
         yield
 
 
-def _build(folder: Path, python: Path, packages: Sequence[str], with_ours: bool) -> None:
+def _build(folder: Path, python: Path, packages: Sequence[str]) -> None:
     """PeerUnavailable with what the command said that failed."""
     imports = ", ".join(package.partition("==")[0].replace("-", "_") for package in packages)
     try:
         _run(sys.executable, "-m", "venv", "--clear", str(folder))
-        if with_ours:
-            [own] = folder.glob("lib/python*/site-packages")
-            (own / "ours.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+        [own] = folder.glob("lib/python*/site-packages")
+        (own / "ours.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
         # Python compiles what a peer imports, when it does, which is little of what is installed.
         _run(str(python), "-m", "pip", "install", "--quiet", "--no-compile", *packages)
         _run(str(python), "-Ic", f"import {imports}")

@@ -1,16 +1,19 @@
-"""The ways to generate with one decoder for many tenants that HMI is compared with, and libraries that serve
-one model, each as its documentation says.
+"""PEFT's two ways to generate with one decoder for many tenants, each as its documentation says.
 
-Run in environments of their own (`generator_program`): of our packages this imports none, and of others only
-what a way needs.
+`python -m benchmarks.serving.peers.generators SETTINGS` (`GeneratorSettings`, as JSON) answers {"steps": 3}
+by {"tokens": 96, "cpu_seconds": 1.1, "seconds": 0.6}: see `json_lines`. Run in an environment of its own.
 """
 
 import importlib
 import json
 import random
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
+
+from benchmarks.serving.peers.json_lines import serve, versions
 
 PROJECTIONS: Final = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 SEED: Final = 7
@@ -21,19 +24,16 @@ class GeneratorSettings:
     """A way (one of GENERATORS), and what it generates: `rows` completions together behind prompts of so many
     random tokens.
 
-    config: of the LLaMA decoder of transformers, whose weights are random. checkpoint: the GGUF file that the
-    libraries for one model read instead. rank: of the LoRAs, one for each row, on all projections. steps: the
-    most that will be asked for in all.
+    config: of the LLaMA decoder of transformers, whose weights are random. rank: of the LoRAs, one for each
+    row, on all projections.
     """
 
     way: str
     rows: int
     prompt: int
-    steps: int
     vocab: int
     rank: int = 16
     config: Mapping[str, Any] = field(default_factory=dict)
-    checkpoint: str = ""
     dtype: str = "float32"
     device: str = "cpu"
     threads: int = 1
@@ -113,61 +113,38 @@ class PeftLoop(_Peft):
         return self._next(ids, cache)
 
 
-class OpenVino:
-    """openvino-genai: continuous batching of one model, from a GGUF file. A call reads the prompts, too."""
-
-    def __init__(self, settings: GeneratorSettings) -> None:
-        self._genai: Any = importlib.import_module("openvino_genai")
-        openvino: Any = importlib.import_module("openvino")
-        numpy: Any = importlib.import_module("numpy")
-        scheduling = self._genai.SchedulerConfig()
-        scheduling.max_num_seqs = settings.rows
-        scheduling.cache_size = 1
-        self._pipeline = self._genai.ContinuousBatchingPipeline(
-            settings.checkpoint, scheduling, "CPU", {"INFERENCE_NUM_THREADS": settings.threads}
-        )
-        self._ids = [openvino.Tensor(numpy.array([ids], dtype=numpy.int64)) for ids in settings.prompts()]
-
-    def run(self, steps: int) -> int:
-        asked = self._genai.GenerationConfig(max_new_tokens=steps, ignore_eos=True, do_sample=False)
-        found = self._pipeline.generate(self._ids, [asked] * len(self._ids))
-        return sum(len(row.m_generation_ids[0]) for row in found)
-
-
-class LlamaCpp:
-    """xllamacpp: the server of llama.cpp in this process, one model, from a GGUF file. A call reads the
-    prompts as well."""
-
-    def __init__(self, settings: GeneratorSettings) -> None:
-        xllamacpp: Any = importlib.import_module("xllamacpp")
-        params = xllamacpp.CommonParams()
-        params.model.path = settings.checkpoint
-        params.n_parallel = settings.rows
-        params.n_ctx = settings.rows * (settings.prompt + settings.steps + 2)
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings.threads
-        params.cont_batching = True
-        self._server = xllamacpp.Server(params)
-        self._prompts = settings.prompts()
-
-    def run(self, steps: int) -> int:
-        asked = {
-            "prompt": self._prompts,
-            "max_tokens": steps,
-            "temperature": 0.0,
-            "ignore_eos": True,
-            "cache_prompt": False,
-        }
-        answer = self._server.handle_completions(asked)
-        if "choices" not in answer:
-            raise RuntimeError(json.dumps(answer)[:300])
-        tokens: int = answer["usage"]["completion_tokens"]  # of one completion
-        return tokens * len(answer["choices"])
-
-
 GENERATORS: Final[Mapping[str, Callable[[GeneratorSettings], Generator]]] = {
     "peft-mixed": PeftMixed,
     "peft-loop": PeftLoop,
-    "openvino-genai": OpenVino,
-    "xllamacpp": LlamaCpp,
 }
-PACKAGES: Final[Sequence[str]] = ("torch", "transformers", "peft", "openvino-genai", "xllamacpp")
+PACKAGES: Final[Sequence[str]] = ("torch", "transformers", "peft")
+
+
+class Bench:
+    """Generates, and returns the tokens and the time that it took."""
+
+    def __init__(self, settings: GeneratorSettings) -> None:
+        self._generator = GENERATORS[settings.way](settings)
+
+    def ready(self) -> dict[str, Any]:
+        """The versions of the packages."""
+        return {"versions": dict(versions(PACKAGES))}
+
+    def answer(self, **request: Any) -> dict[str, Any]:
+        """As many more tokens of each row as "steps" says; processor time is that of all threads."""
+        cpu, started = time.process_time(), time.perf_counter()
+        tokens = self._generator.run(request["steps"])
+        return {
+            "tokens": tokens,
+            "cpu_seconds": time.process_time() - cpu,
+            "seconds": time.perf_counter() - started,
+        }
+
+
+def main() -> int:
+    """Answer until the input ends."""
+    return serve(lambda: Bench(GeneratorSettings(**json.loads(sys.argv[1]))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

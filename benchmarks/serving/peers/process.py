@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.result_cache import ROOT
-from benchmarks.serving.peers.errors import PeerFailed, PeerUnavailable
+from benchmarks.serving.peers.environment import PeerFailed, PeerUnavailable
 
 PATIENCE_S, END_S = 600.0, 10.0
 

@@ -18,7 +18,6 @@ from benchmarks.accuracy.grid import Cell, Grid
 from benchmarks.accuracy.methods import DEDICATED, HBERT, Method
 from benchmarks.accuracy.trainings import Shape
 from benchmarks.accuracy.workbench import Workbench, conversion_settings
-from inference.hplm.root import Root
 from tests.unit.workers.training.world import CancelAt, Recorder
 from workers.training.checkpoints import CheckpointStore
 from workers.training.progress import Cancelled
@@ -137,15 +136,6 @@ def test_a_training_that_is_killed_goes_on_from_its_checkpoint(
     assert bench.test(training)["levels"].keys() >= {"table", "cascade", "full"}
 
 
-def test_a_root_of_fewer_layers_has_the_first_ones_of_the_checkpoint(bench: Workbench) -> None:
-    whole, short = (Root.load(bench.root(shape).root) for shape in (CUT, SHORT))
-    assert (short.config.lower, short.config.upper) == (2, 1)
-    assert len(short.upper.layers) == 1
-    of_short = short.upper.layers[0].state_dict()
-    for name, value in whole.upper.layers[0].state_dict().items():
-        assert of_short[name].equal(value)
-
-
 def test_alpha_varies_the_table_of_the_domain_alone(bench: Workbench) -> None:
     grid = Grid(bench, epochs=1, seeds=2)
     rows, figures = alpha.measure(grid, CHEMPROT, "float16", (100.0, 0.0), CUT)
@@ -153,13 +143,3 @@ def test_alpha_varies_the_table_of_the_domain_alone(bench: Workbench) -> None:
     assert rows[0]["entries"] > 0
     assert (rows[1]["entries"], rows[1]["MB"]) == (0, 0)
     assert figures.keys() == {"metric_100", "metric_0"}
-
-
-def test_ten_domains_have_a_corpus_and_a_table_each(bench: Workbench) -> None:
-    corpora = alpha.domain_corpora()
-    assert len(corpora) == 10
-    assert all(file.read_text(encoding="utf-8").strip() for file in corpora.values())
-    small = {name: corpora[name] for name in ("biomed", "e2e", "NCBI-disease")}
-    rows = alpha.measure_domains(bench, "float16", small, CUT)
-    assert [row["domain"] for row in rows] == list(small)
-    assert all(row["entries"] > 0 for row in rows)

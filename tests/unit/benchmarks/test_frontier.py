@@ -68,9 +68,3 @@ def test_every_method_is_trained_and_measured_and_nothing_twice(
     assert (again["settings"]["missing"], again["settings"]["old"]) == ([], [])
     printed = capsys.readouterr().out
     assert not any(name in printed for name in ("dataset=", "training=", "measured="))
-
-
-def test_what_is_not_covered_is_marked(checkpoint: Path, tmp_path: Path) -> None:
-    found = measured(checkpoint, tmp_path / "out.json", "--dataset", "chemprot", "--core-hours", "0")
-    assert {row["chemprot"] for row in rows_of(found, "Test metric").values()} == {MISSING}
-    assert set(found["figures"]) == {"missing_cells"}

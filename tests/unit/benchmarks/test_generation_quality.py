@@ -13,8 +13,7 @@ from benchmarks.accuracy.generation_quality.peft import row_of
 from benchmarks.accuracy.generation_quality.root import SharedRoot
 from benchmarks.accuracy.generation_quality.scores import Answers, bleu_difference_error
 from benchmarks.accuracy.generation_quality.trainings import HMI, PEFT, Candidate, TrainedLora
-from benchmarks.serving.peers.environment import HTTP_PACKAGES, peers_python
-from benchmarks.serving.peers.errors import PeerUnavailable
+from benchmarks.serving.peers.environment import HTTP_PACKAGES, PeerUnavailable, peers_python
 from benchmarks.serving.peers.lora_program import padded
 from tests.skips import skip_unless_ci
 from tests.unit.tiny_decoder import tiny_decoder_folder
@@ -126,7 +125,7 @@ def test_the_command_trains_both_sides_and_computes_nothing_twice(
     peft: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint, told = tiny_decoder_folder(tmp_path / "checkpoint"), tmp_path / "report.json"
-    small = ["--cut", "2", "--cut", "0", "--rows", "8", "--epochs", "2", "--test-prompts", "2", "--bfloat16"]
+    small = ["--cut", "2", "--cut", "0", "--rows", "8", "--epochs", "2", "--test-prompts", "2"]
     where = ["--checkpoint", str(checkpoint), "--json", str(told)]
     assert main(["--quick", *small, *where], python=peft) == 0
     capsys.readouterr()
@@ -138,7 +137,6 @@ def test_the_command_trains_both_sides_and_computes_nothing_twice(
         ("PEFT", 3),
     ]
     assert document["rows"][0]["BLEU"]
-    assert 0 < document["figures"]["rouge_l_bfloat16"] <= 100
     assert {"bleu_vs_peft", "bleu_vs_peft_chosen", "training_time_vs_peft"} <= document["figures"].keys()
     assert main(["--quick", *small, *where], python=tmp_path / "none") == 0
     assert "side=" not in capsys.readouterr().out

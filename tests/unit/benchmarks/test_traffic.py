@@ -13,9 +13,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from benchmarks.serving import real_texts
-from benchmarks.serving.over_http.made import POOLING
-from benchmarks.serving.peers.dedicated import Answer, Batcher, Models, Settings
-from benchmarks.serving.peers.dedicated_server import DedicatedServer
+from benchmarks.serving.peers.dedicated import Answer, Batcher, Models
 from benchmarks.serving.real_texts import DATASETS, DOCSTRINGS, RealTexts, covering
 from benchmarks.serving.traffic_figures import (
     FASTAPI,
@@ -28,7 +26,7 @@ from benchmarks.serving.traffic_figures import (
     Found,
     figures,
 )
-from benchmarks.serving.world import DEFAULT_PET, PETS
+from benchmarks.serving.world import DEFAULT_PET, PETS, POOLING
 from inference.hplm.fragments import pack
 from versiontree.tree.training_settings import DEFAULT_ALPHA
 from workers.training.search import FineTuneSettings
@@ -166,48 +164,3 @@ def test_the_server_computes_together_what_waits_for_a_model_or_for_mixed_ones(
         ["two: b", "two: c"],
         ["one: d"],
     ]
-
-
-def test_the_server_says_what_failed_and_goes_on() -> None:
-    async def ask() -> list[Answer]:
-        batcher = Batcher(cast("Models", Noted()))
-        with pytest.raises(KeyError):
-            await batcher.ask("unknown", ["a", "b"])
-        return await batcher.ask("one", ["c"])
-
-    assert asyncio.run(ask()) == [{"label": "one: c"}]
-
-
-@pytest.mark.thorough
-def test_a_dedicated_model_answers_in_the_order_of_the_texts(tmp_path: Path) -> None:
-    shape = {"vocab_size": MISSING, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = {"model_type": "bert", "intermediate_size": 32, "max_position_embeddings": 512, **shape}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    made = tokenizers.Tokenizer(WordLevel({word: at for at, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    made.pre_tokenizer = Whitespace()
-    made.save(str(tmp_path / "tokenizer.json"))
-    models = Models(Settings(str(tmp_path), ["one", "two"], "float32", threads=1))
-    texts = ["a " * (number % 7 + 1) + "b" for number in range(40)]
-    together = [answer["score"] for answer in models.answer(["one"] * 40, texts)]
-    alone = [models.answer(["one"], [text])[0]["score"] for text in texts]
-    assert together == pytest.approx(alone, abs=1e-5)
-    assert together != pytest.approx(
-        [answer["score"] for answer in models.answer(["two"] * 40, texts)], abs=1e-5
-    )
-    models.warm_up()
-
-
-def server(folder: Path, script: str) -> DedicatedServer:
-    """The FastAPI server, with a shell script in place of Python."""
-    python = folder / "python"
-    python.write_text(f"#!/bin/sh\n{script}\n")
-    python.chmod(0o755)
-    return DedicatedServer(Settings("", ["one"], "float32", threads=1), python=python)
-
-
-def test_the_server_is_there_once_it_says_where_and_ends_with_its_input(tmp_path: Path) -> None:
-    with server(tmp_path, """echo '{"url": "http://127.0.0.1:1"}'; read line""") as running:
-        assert running.url == "http://127.0.0.1:1"
-        assert running.cpu_seconds() >= 0
-        assert running._process.exit_code is None
-    assert running._process.exit_code is not None

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from demo.generative_traffic import GenerativeTraffic, WritingResult, Written, send_prompts
-from demo.traffic import ModelTraffic, TrafficResult, send_traffic
+from demo.traffic import ModelTraffic, send_traffic
 
 MODEL = ModelTraffic("acme/moods", "key", ["one", "two", "three", "four"])
 CHAT = GenerativeTraffic("hooli/answers", "chat", "key", ["one?", "two?"])
@@ -79,14 +79,6 @@ def test_traffic_waits_until_a_new_version_is_served() -> None:
     assert (len(result.answers), result.failures) == (2, [])
 
 
-def test_another_refusal_is_not_waited_for_and_told() -> None:
-    with serving(refusals=2, code="conflict") as (url, _):
-        result = send_traffic(url, [MODEL], 2, Console(quiet=True))
-    assert len(result.answers) == 1
-    assert len(result.failures) == 1
-    assert "409" in result.failures[0]
-
-
 @pytest.mark.parametrize("quality", ["", "exact"])
 def test_the_quality_is_sent_and_the_rate_is_of_the_texts(quality: str) -> None:
     with serving() as (url, bodies):
@@ -94,11 +86,6 @@ def test_the_quality_is_sent_and_the_rate_is_of_the_texts(quality: str) -> None:
     assert [body.get("quality", "") for body in bodies[1:]] == [quality] * 2
     assert result.seconds > 0
     assert result.texts_per_s == pytest.approx(4 / result.seconds)
-
-
-def test_the_rate_of_no_traffic_is_zero() -> None:
-    assert TrafficResult().texts_per_s == 0.0
-    assert WritingResult().tokens_per_s == 0.0
 
 
 def test_generative_models_take_turns_and_their_texts_and_tokens_are_read() -> None:
@@ -111,18 +98,6 @@ def test_generative_models_take_turns_and_their_texts_and_tokens_are_read() -> N
     ]
     assert result.failures == []
     assert result.tokens_per_s == pytest.approx(6 / result.seconds)
-
-
-def test_prompts_of_each_task_are_sent_as_its_clients_do_once_a_new_version_is_served() -> None:
-    with serving(refusals=3) as (url, bodies):
-        result = prompted(url, CHAT, TEXT, prompts=2)
-    assert (len(result.texts), result.failures) == (2, [])
-    # Both models are asked at once: which body comes last is chance.
-    (chat,) = (body for body in bodies[-2:] if "messages" in body)
-    (text,) = (body for body in bodies[-2:] if "prompt" in body)
-    assert chat["messages"] == [{"role": "user", "content": "one?"}]
-    assert text["prompt"] == "three"
-    assert chat["stream"] is text["stream"] is True
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from benchmarks.serving.peers.environment import peers_python
-from benchmarks.serving.peers.errors import PeerUnavailable
+from benchmarks.serving.peers.environment import PeerUnavailable, peers_python
 from inference.hplm.adapter_io.adapter_export import adapter_export
 from inference.hplm.adapter_io.adapter_import import adapter_import
 from inference.hplm.checkpoint import open_checkpoint
