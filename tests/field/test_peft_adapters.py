@@ -22,8 +22,7 @@ from inference.decoder.peft_lora import read_peft_lora, write_peft_lora
 from inference.errors import HplmError
 from inference.hplm.adapter_io.adapter_export import adapter_export
 from inference.hplm.adapter_io.adapter_import import adapter_import
-from inference.hplm.adapter_io.peft_config import FIELDS
-from inference.hplm.adapter_io.peft_targets import TargetRule
+from inference.hplm.adapter_io.peft_config import FIELDS, MAX_PATTERNS, PeftConfig
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetSpec
@@ -393,7 +392,33 @@ CHOICES: tuple[dict[str, Any], ...] = (
 def test_modules_are_chosen_as_in_peft(choice: dict[str, Any]) -> None:
     of_peft = importlib.import_module("peft.tuners.tuners_utils").check_target_module_exists
     theirs = [bool(of_peft(peft.LoraConfig(**choice), name)) for name in NAMES]
-    assert [not TargetRule.of(choice).omitted_by(name) for name in NAMES] == theirs
+    assert [not PeftConfig(choice).omitted_by(name) for name in NAMES] == theirs
+
+
+@pytest.mark.parametrize(
+    ("patterns", "words"),
+    [
+        ({"(query": 4}, "'(.*\\\\.)?((query)$' cannot be used: missing )"),
+        ({"(?R)": 4}, "cannot be used: regex timed out"),
+        ({f"layer.{number}": 4 for number in range(MAX_PATTERNS + 1)}, "the maximum is 512"),
+        (["query"], "must be an object"),
+    ],
+)
+@pytest.mark.parametrize("field", ["rank_pattern", "alpha_pattern"])
+def test_patterns_that_cannot_be_matched_are_refused_by_name(
+    field: str,
+    patterns: Any,
+    words: str,
+    places: Mapping[str, Place],
+    saved: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inference.hplm.adapter_io.peft_config.MATCH_TIMEOUT_S", 0.01)
+    with pytest.raises(HplmError) as caught:
+        imported(places["bert"], changed(saved, tmp_path / "theirs", **{field: patterns}), "SEQ_CLS")
+    assert caught.value.message.startswith(field)
+    assert words in caught.value.message
 
 
 def test_every_field_of_the_installed_peft_is_known() -> None:
