@@ -211,7 +211,7 @@ def _match(expression: str, module: str, field: str, matcher: Callable[..., Any]
     """As `re.match`. Raises HplmError for an expression of the field that is invalid or takes too long."""
     try:
         return matcher(expression, module, timeout=MATCH_TIMEOUT_S)
-    except (regex.error, TimeoutError) as error:
+    except (regex.error, TimeoutError, RecursionError) as error:
         raise unsupported_adapter(
             f"{field}: the pattern {expression[:80]!r} cannot be used: {error}"
         ) from error
