@@ -261,10 +261,10 @@ def test_generated_tokens_are_charged_as_they_come_and_the_next_request_is_refus
     assert events(text)[-1] == "[DONE]", "the stream under way goes on"
 
 
-@pytest.mark.parametrize("text", ["0123456789" * 100_000, "a" * 2_000_000], ids=["digits", "a word"])
 def test_a_prompt_that_cannot_fit_is_refused_by_its_beginning_and_charged(
-    web: httpx.Client, served: Served, text: str
+    web: httpx.Client, served: Served
 ) -> None:
+    text = "0123456789" * 100_000
     chat = {"model": "acme/writer", "messages": [{"role": "user", "content": text}]}
     prompts = {"model": "acme/writer", "prompt": [text] * 3}
     for address, body in {"/v1/chat/completions": chat, "/v1/completions": prompts}.items():
