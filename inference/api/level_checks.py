@@ -26,11 +26,10 @@ from inference.cascade.dispatcher import Level, is_sampled
 from inference.queueing.messages import InferReply, ModelRef
 from inference.queueing.replies import InferClient, NoReply
 from inference.queueing.transport import QueueFull
-from inference.text.agreement import same_answer
 from inference.text.codec import TextCodec
 from inference.text.encodings import EncodedInput
 from inference.text.outputs import Outputs
-from inference.text.prediction_result import LEVEL_WORDS
+from inference.text.prediction_result import LEVEL_WORDS, same_answer
 from inference.text.tasks import REGRESSION
 from tenants.accounts.models import Tenant
 from tenants.usage.services.answer_counts import AnswerCount

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.cascade.dispatcher import OutputKind
+from inference.cascade.platt_scaling import sigmoid
 
 Floats = NDArray[np.floating[Any]]
 Probabilities = NDArray[np.float64]
@@ -52,8 +53,7 @@ def calibrated_threshold(threshold: float, temperature: float) -> float:
     temperature of 1."""
     if not 0 < threshold < 1:
         return threshold
-    odds = math.log(threshold / (1 - threshold)) / temperature
-    return 1 / (1 + math.exp(-max(odds, -500.0)))
+    return sigmoid(math.log(threshold / (1 - threshold)) / temperature)
 
 
 def ensemble(table: Probabilities, full: Probabilities, weight: float) -> Probabilities:

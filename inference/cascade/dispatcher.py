@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from hashlib import blake2b
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
+
+from msgspec import Meta
 
 from inference.cascade.platt_scaling import UNSCALED, PlattScaling, log_odds, sigmoid
 
@@ -39,14 +41,17 @@ DRAW_BITS: Final = 53
 """Of the bits of a hash, those that a float holds exactly: a draw is never rounded up to 1."""
 
 
+Count = Annotated[int, Meta(ge=0)]
+
+
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """How many tokens of a text were answered by the tables as their whole fragment, by a part of it, or by
     their uni-gram."""
 
-    whole: int = 0
-    part: int = 0
-    unigram: int = 0
+    whole: Count = 0
+    part: Count = 0
+    unigram: Count = 0
 
     def __add__(self, other: "Coverage") -> "Coverage":
         return Coverage(self.whole + other.whole, self.part + other.part, self.unigram + other.unigram)

@@ -2,10 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
+
+from msgspec import Meta
 
 ODDS_BOUND: Final = 1e-6
 """Probabilities nearer to 0 or 1 than this are taken for it."""
+Coefficient = Annotated[float, Meta(ge=-1e6, le=1e6)]
+"""Beyond these bounds numbers overflow; none that is fitted comes near them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +20,8 @@ class PlattScaling:
     and the ends of a span depend on each other: this logistic makes up for both.
     """
 
-    intercept: float = 0.0
-    slope: float = 1.0
+    intercept: Coefficient = 0.0
+    slope: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
 
     def probability(self, confidence: float) -> float:
         """The probability that an answer of this confidence is right; UNSCALED leaves it exactly as it is."""

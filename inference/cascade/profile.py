@@ -1,33 +1,37 @@
 """The cascade of one version of a model: calibration, what was measured on dev, and what is chosen by it."""
 
 import json
-import math
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, Coverage, Dispatcher, OutputKind
-from inference.cascade.platt_scaling import UNSCALED, PlattScaling
+import msgspec
+from msgspec import Meta
+
+from inference.cascade.dispatcher import PRUNED_KINDS, Count, Coverage, Dispatcher, OutputKind
+from inference.cascade.platt_scaling import UNSCALED, Coefficient, PlattScaling
 from inference.errors import HplmError
 
 CASCADE_FILE: Final = "cascade.json"
 FORMAT: Final = 1
-MIN_TEMPERATURE: Final = 1e-3
-MAX_TEMPERATURE: Final = 1e3
-MAX_SLOPE: Final = 1e3
-MAX_COEFFICIENT: Final = 1e6
-"""Beyond these numbers overflow; none that is fitted comes near them."""
+Share = Annotated[float, Meta(ge=0, le=1)]
+BelowOne = Annotated[float, Meta(ge=0, lt=1)]
+"""Equation 4 divides by 1 - c; equation 5 would leave out all words that are equally important."""
+Metric = Annotated[float, Meta(ge=-1, le=1)]
+Temperature = Annotated[float, Meta(ge=1e-3, le=1e3)]
+Slope = Annotated[float, Meta(ge=0, le=1e3)]
+"""Beyond these bounds numbers overflow; none that is fitted comes near them."""
+NotNegative = Annotated[float, Meta(ge=0)]
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
     """Dev rows of like confidence: how many, their mean confidence, and the share that was right."""
 
-    rows: int
-    confidence: float
-    right: float
+    rows: Count
+    confidence: Share
+    right: Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +40,11 @@ class LevelProfile:
     upper layers together. ece, ece_before: expected calibration error after and before calibration, 0 to 1;
     None for numbers. bins, bins_before: the reliability diagram after and before. platt: of its answers."""
 
-    metric: float
-    operations: float
-    temperature: float = 1.0
-    ece: float | None = None
-    ece_before: float | None = None
+    metric: Metric
+    operations: NotNegative
+    temperature: Temperature = 1.0
+    ece: Share | None = None
+    ece_before: Share | None = None
     bins: tuple[Bin, ...] = ()
     bins_before: tuple[Bin, ...] = ()
     platt: PlattScaling = UNSCALED
@@ -52,14 +56,14 @@ class Candidate:
     text that went on (Tabi, equation 6). metric, escalated (share of the texts), operations: as measured.
     platt: of the answers to texts that went on. pruning: see `Dispatcher`."""
 
-    cutoff: float
-    slope: float
-    weight: float
-    metric: float
-    escalated: float
-    operations: float
+    cutoff: BelowOne
+    slope: Slope
+    weight: Share
+    metric: Metric
+    escalated: Share
+    operations: NotNegative
     platt: PlattScaling = UNSCALED
-    pruning: float = 0.0
+    pruning: BelowOne = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +77,21 @@ class CascadeProfile:
     table: LevelProfile
     full: LevelProfile
     candidates: tuple[Candidate, ...]
-    chosen: int
-    threshold: float = 0.5
-    coefficients: tuple[float, ...] = ()
-    rows: int = 0
+    chosen: Count
+    threshold: Share = 0.5
+    coefficients: tuple[Coefficient, ...] = ()
+    rows: Count = 0
     report: Mapping[str, Any] | None = None
     coverage: Coverage | None = None
-    same_within: float | None = None
+    same_within: NotNegative | None = None
+
+    def __post_init__(self) -> None:
+        if self.chosen >= len(self.candidates):
+            raise ValueError(f"chosen is {self.chosen}, of {len(self.candidates)} candidates")
+        if self.kind not in PRUNED_KINDS and any(one.pruning for one in self.candidates):
+            raise ValueError(f"outputs of the kind {self.kind} cannot be pruned")
+        if len(self.coefficients) not in (0, 4):
+            raise ValueError(f"{len(self.coefficients)} coefficients")
 
     def candidate(self, target: float | None = None) -> Candidate:
         """The cheapest candidate whose metric on dev is at least the target, else the best; without a target
@@ -121,120 +133,9 @@ class CascadeProfile:
         if not path.is_file():
             return None
         try:
-            return _profile(json.loads(path.read_bytes()))
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            data = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+            if data.pop("format", None) != FORMAT:
+                raise ValueError(f"its format is not {FORMAT}")
+            return msgspec.convert(data, cls)
+        except (OSError, ValueError, RecursionError) as error:
             raise HplmError("corrupt_artifact", f"{CASCADE_FILE} cannot be read: {error}") from error
-
-
-def _profile(data: Mapping[str, Any]) -> CascadeProfile:
-    if data["format"] != FORMAT:
-        raise ValueError(f"format {data['format']!r} is not {FORMAT}")
-    kind = data["kind"]
-    if kind not in OUTPUT_KINDS:
-        raise ValueError(f"unknown kind {kind!r}")
-    candidates = tuple(_candidate(entry) for entry in data["candidates"])
-    chosen, rows, report = _count(data["chosen"]), _count(data["rows"]), data["report"]
-    if chosen >= len(candidates):
-        raise ValueError(f"chosen is {chosen}, of {len(candidates)} candidates")
-    if kind not in PRUNED_KINDS and any(one.pruning for one in candidates):
-        raise ValueError(f"outputs of the kind {kind} cannot be pruned")
-    coefficients = tuple(_between(value, -MAX_COEFFICIENT, MAX_COEFFICIENT) for value in data["coefficients"])
-    if len(coefficients) not in (0, 4):
-        raise ValueError(f"{len(coefficients)} coefficients")
-    if not isinstance(report, Mapping | None):
-        raise TypeError("the report is not an object")
-    return CascadeProfile(
-        kind,
-        _level(data["table"]),
-        _level(data["full"]),
-        candidates,
-        chosen,
-        _share(data["threshold"]),
-        coefficients,
-        rows,
-        report,
-        _coverage(data.get("coverage")),
-        _optional_distance(data.get("same_within")),
-    )
-
-
-def _level(data: Mapping[str, Any]) -> LevelProfile:
-    return LevelProfile(
-        _between(data["metric"], -1, 1),
-        _between(data["operations"], 0, math.inf),
-        _between(data["temperature"], MIN_TEMPERATURE, MAX_TEMPERATURE),
-        _optional_share(data["ece"]),
-        _optional_share(data["ece_before"]),
-        _bins(data["bins"]),
-        _bins(data["bins_before"]),
-        _platt(data.get("platt")),
-    )
-
-
-def _bins(data: Sequence[Mapping[str, Any]]) -> tuple[Bin, ...]:
-    return tuple(Bin(_count(one["rows"]), _share(one["confidence"]), _share(one["right"])) for one in data)
-
-
-def _candidate(data: Mapping[str, Any]) -> Candidate:
-    return Candidate(
-        _below_one(data["cutoff"]),
-        _between(data["slope"], 0, MAX_SLOPE),
-        _share(data["weight"]),
-        _between(data["metric"], -1, 1),
-        _share(data["escalated"]),
-        _between(data["operations"], 0, math.inf),
-        _platt(data.get("platt")),
-        # Profiles that were fitted without pruning do not name it.
-        _below_one(data.get("pruning", 0.0)),
-    )
-
-
-def _platt(data: Mapping[str, Any] | None) -> PlattScaling:
-    if data is None:
-        return UNSCALED
-    intercept = _between(data["intercept"], -MAX_COEFFICIENT, MAX_COEFFICIENT)
-    return PlattScaling(intercept, _between(data["slope"], 0, MAX_COEFFICIENT))
-
-
-def _coverage(data: Mapping[str, Any] | None) -> Coverage | None:
-    return None if data is None else Coverage(*(_count(data[name]) for name in ("whole", "part", "unigram")))
-
-
-def _optional_distance(value: Any) -> float | None:
-    return None if value is None else _between(value, 0, math.inf)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is not a number")
-    # Whole numbers of JSON may be too large for a float.
-    if not -sys.float_info.max <= value <= sys.float_info.max:
-        raise ValueError("a number is not finite")
-    return float(value)
-
-
-def _between(value: Any, low: float, high: float) -> float:
-    if not low <= (number := _number(value)) <= high:
-        raise ValueError(f"{number} is not from {low} to {high}")
-    return number
-
-
-def _share(value: Any) -> float:
-    return _between(value, 0, 1)
-
-
-def _optional_share(value: Any) -> float | None:
-    return None if value is None else _share(value)
-
-
-def _below_one(value: Any) -> float:
-    """Equation 4 divides by 1 - c; equation 5 would leave out all words that are equally important."""
-    if (share := _share(value)) == 1:
-        raise ValueError("a cutoff or pruning of 1")
-    return share
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is not a count")
-    return value

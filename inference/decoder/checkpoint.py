@@ -88,18 +88,19 @@ def _read_tokenizer(folder: Path, architecture: DecoderArchitecture) -> str:
     return checked_tokenizer(file.read_text(encoding="utf-8"), architecture)
 
 
-def checked_tokenizer(content: str, architecture: DecoderArchitecture) -> str:
-    """The content of a tokenizer.json. Raises HplmError(unsupported_checkpoint) if it cannot be read or has
-    ids outside the vocabulary."""
+def checked_tokenizer(
+    content: str, architecture: DecoderArchitecture, code: str = "unsupported_checkpoint"
+) -> str:
+    """The content of a tokenizer.json. Raises HplmError with `code` if it cannot be read or has ids outside
+    the vocabulary."""
     try:
         tokenizer = Tokenizer.from_str(content)
     except Exception as error:  # the library raises no type of its own
-        raise HplmError("unsupported_checkpoint", f"tokenizer.json cannot be read: {error}") from error
+        raise HplmError(code, f"tokenizer.json cannot be read: {error}") from error
     highest = max(tokenizer.get_vocab().values(), default=0)
     if highest >= architecture.vocab:
         raise HplmError(
-            "unsupported_checkpoint",
-            f"tokenizer.json has the id {highest}, but the vocabulary has {architecture.vocab} tokens",
+            code, f"tokenizer.json has the id {highest}, but the vocabulary has {architecture.vocab} tokens"
         )
     return content
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from inference.decoder.architecture import DecoderArchitecture
-from inference.decoder.checkpoint import DecoderCheckpoint
+from inference.decoder.checkpoint import DecoderCheckpoint, checked_tokenizer
 from inference.decoder.decoder import Decoder, check_weights
 from inference.errors import HplmError
 from inference.hplm.artifact_files import (
@@ -98,13 +98,12 @@ class DecoderRoot:
     ) -> "DecoderRoot":
         """The root of a checkpoint. lower_layers: below the cut; None: a third of them.
 
-        Raises HplmError(unsupported_checkpoint) if no layer would be above the cut, if the tokenizer cannot
-        be read or has more tokens than the decoder, or if the chat template fails.
+        Raises HplmError(unsupported_checkpoint) if no layer would be above the cut, or if the chat template
+        fails.
         """
         architecture = checkpoint.architecture
         if checkpoint.chat_template:
             ChatTemplate(checkpoint.chat_template).check()
-        _check_tokenizer(checkpoint.tokenizer, architecture, "unsupported_checkpoint")
         config = DecoderRootConfig(
             name=name or checkpoint.name,
             architecture=architecture,
@@ -144,8 +143,9 @@ class DecoderRoot:
         Raises HplmError(corrupt_artifact) if a file is missing, damaged or inconsistent with the others.
         """
         config = DecoderRootConfig.from_json(read_artifact_json(folder / DECODER_FILE))
-        tokenizer = _read_text(folder / TOKENIZER_FILE)
-        _check_tokenizer(tokenizer, config.architecture, "corrupt_artifact")
+        tokenizer = checked_tokenizer(
+            _read_text(folder / TOKENIZER_FILE), config.architecture, "corrupt_artifact"
+        )
         template = folder / CHAT_TEMPLATE_FILE
         weights = read_weights(folder / WEIGHTS_FILE)
         check_weights(config.architecture, weights, "corrupt_artifact")
@@ -157,16 +157,3 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise HplmError("corrupt_artifact", f"{path.name} cannot be read: {error}") from error
-
-
-def _check_tokenizer(content: str, architecture: DecoderArchitecture, code: str) -> None:
-    """Raise HplmError with `code` unless this tokenizer.json can be read and has no more tokens than the
-    decoder."""
-    try:
-        size = tokenizers.Tokenizer.from_str(content).get_vocab_size(with_added_tokens=True)
-    except Exception as error:  # the library raises bare exceptions
-        raise HplmError(code, f"{TOKENIZER_FILE} cannot be read: {error}") from error
-    if size > architecture.vocab:
-        raise HplmError(
-            code, f"{TOKENIZER_FILE} has {size:,} tokens, the decoder has {architecture.vocab:,} embeddings"
-        )

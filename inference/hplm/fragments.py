@@ -49,11 +49,6 @@ def level_extent(level: int, n: int) -> tuple[int, int]:
     return left - missing_left, right - missing_right
 
 
-def level_size(level: int, n: int) -> int:
-    """The number of tokens of a fragment of this level."""
-    return sum(level_extent(level, n)) + 1
-
-
 def fallback_order(n: int) -> list[int]:
     """The levels in the order of a lookup: longest first, then most symmetric, then more left neighbours."""
 

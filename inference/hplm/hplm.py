@@ -1,6 +1,6 @@
 """An hPLM: task, labels, PET and head, with its files and its size limits."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -61,14 +61,10 @@ class Hplm:
 
     def to(self, device: torch.device | str, dtype: torch.dtype, *, non_blocking: bool = False) -> "Hplm":
         """A copy on `device`: the PET in `dtype`, the head in float32."""
-        return Hplm(
-            self.task,
-            self.labels,
-            self.pet.to(device, dtype, non_blocking=non_blocking),
-            self.head.to(device, non_blocking=non_blocking),
-            self.pairs,
-            self.threshold,
-            self.metadata,
+        return replace(
+            self,
+            pet=self.pet.to(device, dtype, non_blocking=non_blocking),
+            head=self.head.to(device, non_blocking=non_blocking),
         )
 
     def save(self, folder: Path, dtype: torch.dtype = torch.float16) -> None:

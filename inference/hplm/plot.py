@@ -1,7 +1,6 @@
 """PLOTs: lookup tables from fragments to vectors, and chains of tables (paper, sections 3.2.1 and 5.1)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from inference.hplm.fragments import (
     unique,
 )
 from inference.hplm.quantization import DTYPES, read_rows, row_dtype
-from inference.hplm.row_cache import SearchResult, gather_rows
+from inference.hplm.row_cache import SearchResult
 
 JSON_FILE = "plot.json"
 INDEX_FILE = "index.lmdb"
@@ -100,12 +99,6 @@ class PlotTable:
         if len(at):
             read_rows(self.rows, at, out)
 
-    def vectors(self) -> NDArray[np.float16]:
-        """A copy of all vectors [R, n, d] float16."""
-        everything = np.empty((len(self), self.n, self.hidden), dtype=np.float16)
-        self.read(np.arange(len(self)), everything)
-        return everything
-
     def find(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
         """The row [...] int64 of each key [...] int64, -1 if the table does not have it."""
         if not len(self.keys):
@@ -126,30 +119,6 @@ class PlotTable:
         unigrams = np.full((self.missing_id, self.n), self.missing_id, dtype=np.int64)
         unigrams[:, self.n // 2] = np.arange(self.missing_id)
         return self.find(pack(unigrams))
-
-
-@dataclass(frozen=True, slots=True)
-class ChainLookup:
-    """The vectors of N fragments, U of them distinct.
-
-    unique [U, n, d] float16; inverse [N] int64: fragment k has the vectors unique[inverse[k]]. level [N]
-    uint8: HIT_EXACT, HIT_SHORTER or HIT_UNIGRAM. table [N] uint8: the index of the table in the chain.
-    """
-
-    unique: NDArray[np.float16]
-    inverse: NDArray[np.int64]
-    level: NDArray[np.uint8]
-    table: NDArray[np.uint8]
-
-    @property
-    def vectors(self) -> NDArray[np.float16]:
-        """The vectors [N, n, d] float16, a copy."""
-        return self.unique[self.inverse]
-
-    def counts(self) -> tuple[int, int, int]:
-        """How many of the N fragments were found themselves, by a shorter part, by their unigram."""
-        exact, shorter, unigram = np.bincount(self.level, minlength=3)
-        return int(exact), int(shorter), int(unigram)
 
 
 class PlotChain:
@@ -175,14 +144,6 @@ class PlotChain:
     @property
     def missing_id(self) -> int:
         return self.tables[0].missing_id
-
-    def lookup(self, fragments: NDArray[np.int64]) -> ChainLookup:
-        """Find fragments [N, n] int64 as `search` does, and read the vectors of each distinct one once."""
-        found = self.search(fragments)
-        gathered, inverse = gather_rows(self.tables, found), found.inverse
-        return ChainLookup(
-            gathered.rows.numpy(), gathered.position[inverse], found.level[inverse], found.table[inverse]
-        )
 
     def search(self, fragments: NDArray[np.int64]) -> SearchResult:
         """Find fragments [N, n] int64, or else shorter parts of them.

@@ -133,14 +133,6 @@ def gather_all(wanted: Sequence[RowsToGather], *, pinned: bool = False) -> tuple
     return buffer, gathered
 
 
-def gather_rows(
-    tables: Sequence[RowSource], found: SearchResult, caches: Sequence[DeviceRows] = ()
-) -> GatheredRows:
-    """As `gather_all`, of one search."""
-    _, [gathered] = gather_all([rows_to_gather(tables, found, caches)])
-    return gathered
-
-
 REFRESH_INTERVAL: Final = 32
 """Lookups between two refreshes."""
 MAX_EVICTED_SHARE: Final = 1 / 16

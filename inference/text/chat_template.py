@@ -24,10 +24,6 @@ DEFAULT_TEMPLATE: Final = (
     "{% if add_generation_prompt %}Assistant:{% endif %}"
 )
 """A line for each message: `User: Hello`, with the token that ends a text behind those of the assistant."""
-NO_TEMPLATE: Final = (
-    "This root has no chat template. Messages are written as lines such as 'User: …'; "
-    "for a base model, /v1/completions may serve better."
-)
 _CONTEXT_NAMES: Final = ("messages", "add_generation_prompt", "tools", "documents", "strftime_now")
 """Variables that each rendering has, besides special tokens."""
 NO_VALUES: Final[Mapping[str, Any]] = {}
@@ -66,7 +62,6 @@ class ChatTemplate:
     def __init__(self, source: str | None = None, special_tokens: Mapping[str, str] | None = None) -> None:
         """``special_tokens``: the texts of `bos_token`, `eos_token` and so on. Without a source it is the
         default template. Raises HplmError(unsupported_checkpoint) for a source that cannot be used."""
-        self.is_default = source is None
         source = DEFAULT_TEMPLATE if source is None else source
         self._special_tokens = dict.fromkeys(SPECIAL_TOKENS, "") | dict(special_tokens or {})
         if len(source) > MAX_SOURCE:
@@ -91,11 +86,6 @@ class ChatTemplate:
         config = _read_config(folder / CONFIG_FILE)
         special_tokens = {name: text for name in SPECIAL_TOKENS if (text := _token_text(config.get(name)))}
         return cls(_source_of(folder, config), special_tokens)
-
-    @property
-    def notice(self) -> str | None:
-        """What users should know of it."""
-        return NO_TEMPLATE if self.is_default else None
 
     def check(self) -> None:
         """Raises HplmError(unsupported_checkpoint) if the template fails or is slow where it does not refuse,

@@ -1,6 +1,6 @@
 """The result of one input: the prediction, how sure it is, and at which level it was made."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,9 +21,10 @@ from inference.cascade.profile import CascadeProfile
 from inference.text.encodings import EncodedInput
 from inference.text.outputs import OutputNames, Outputs
 from inference.text.predictions import Logits, predict
-from inference.text.tasks import OUTPUT_KINDS, PER_TOKEN
+from inference.text.tasks import OUTPUT_KINDS, PER_TOKEN, Task
 from inference.text.token_levels import tokens_of
 
+Result = Mapping[str, Any]
 LEVEL_WORDS: Final = {Level.TABLE: "table", Level.FULL: "full"}
 _DIGITS: Final = 6
 
@@ -117,3 +118,22 @@ class PredictionResult:
         per_token = self.names.task in PER_TOKEN
         logits = values.reshape(-1, len(self.names.labels)) if per_token else values
         return logits if self._kind == "number" else logits / self._temperature(level)
+
+
+def same_answer(task: Task, one: Result, other: Result, *, within: float = 0.0) -> bool:
+    """Whether both results, as JSON, answer the same. within: numbers that differ by no more are the same."""
+    match task:
+        case "regression":
+            return bool(abs(one["value"] - other["value"]) <= within)
+        case "multilabel":
+            return set(one["labels"]) == set(other["labels"])
+        case "tagging":
+            return _spans(one) == _spans(other)
+        case "question_answering":
+            return (one["start"], one["end"]) == (other["start"], other["end"])
+        case _:
+            return bool(one["label"] == other["label"])
+
+
+def _spans(result: Result) -> list[tuple[int, int, str]]:
+    return [(span["start"], span["end"], span["label"]) for span in result["spans"]]

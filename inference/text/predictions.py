@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.cascade.confidence import probabilities
 from inference.text.tasks import DEFAULT_THRESHOLD, Task
 from inference.text.tokenization import Encoding
 
@@ -193,7 +194,7 @@ def label_set_prediction(
     labels: Sequence[str], logits: Logits, threshold: float = DEFAULT_THRESHOLD
 ) -> LabelSetPrediction:
     """Sigmoid of logits [C]; labels with a score of at least `threshold` are predicted."""
-    scores = [float(score) for score in 1 / (1 + np.exp(-logits.astype(np.float64).clip(-500, 500)))]
+    scores = probabilities("labels", logits).tolist()
     predicted = tuple(label for label, score in zip(labels, scores, strict=True) if score >= threshold)
     return LabelSetPrediction(predicted, dict(zip(labels, scores, strict=True)))
 
@@ -233,7 +234,7 @@ def _best_span(logits: Logits, encoding: Encoding) -> tuple[float, float, int, i
 
 def class_prediction(labels: Sequence[str], logits: NDArray[np.floating[Any]]) -> ClassPrediction:
     """Softmax over logits [C]."""
-    scores = [float(score) for score in _softmax(logits)]
+    scores = probabilities("classes", logits).tolist()
     best = int(np.argmax(logits))
     return ClassPrediction(labels[best], dict(zip(labels, scores, strict=True)))
 
@@ -243,17 +244,10 @@ def tag_prediction(
 ) -> TagPrediction:
     """The most probable legal IOB2 tags of the words, from their logits [W, C]."""
     best = best_tags(labels, logits)
-    chosen = _softmax(logits)[np.arange(len(best)), best]
+    chosen = probabilities("tokens", logits)[np.arange(len(best)), best]
     words = encoding.word_spans()
     spans = []
     for label, first, end in iob2_spans([labels[index] for index in best]):
         start, stop = words[first][0], words[end - 1][1]
         spans.append(TagSpan(start, stop, label, text[start:stop], float(chosen[first:end].mean())))
     return TagPrediction(tuple(spans))
-
-
-def _softmax(logits: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    shifted = logits.astype(np.float64)
-    shifted = np.exp(shifted - shifted.max(axis=-1, keepdims=True))
-    result: NDArray[np.float64] = shifted / shifted.sum(axis=-1, keepdims=True)
-    return result

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from inference.errors import HplmError, reason
 from inference.text.encode import CHARACTERS_PER_TOKEN, GROWTH, encode_batch
 from inference.text.special_tokens import BERT_SPECIAL_TOKENS, SPECIAL_TOKENS, SpecialTokens
-from inference.text.word_token_cache import Tokens, WordTokenCache, encodes_words_independently
 
 ROOT_FILE = "root.json"
 DECODER_FILE = "decoder.json"
@@ -70,6 +69,25 @@ class Encoding:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Tokens:
+    """The tokens of a text, without special tokens; int64 arrays.
+
+    ids [T]. offsets [T, 2]: start and end characters. words [T]: the index of each token's word.
+    """
+
+    ids: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    words: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def part(self, start: int, end: int) -> "Tokens":
+        """The tokens from ``start`` to ``end`` (exclusive)."""
+        return Tokens(self.ids[start:end], self.offsets[start:end], self.words[start:end])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Segment:
     """The kept tokens of one text."""
 
@@ -110,9 +128,6 @@ class TextTokenizer:
         self._begin, self._end = _special([self.cls_id]), _special([self.sep_id])
         self._between = _special([self.sep_id] * specials.separators)
         self._types = types
-        self._word_cache = (
-            WordTokenCache(self._read_together) if encodes_words_independently(tokenizer) else None
-        )
 
     @classmethod
     def from_file(
@@ -171,10 +186,12 @@ class TextTokenizer:
         return self._with_special_tokens([first.truncate(sizes[0]), second.truncate(sizes[1])])
 
     def encode_all(self, texts: Sequence[str]) -> list[Encoding]:
-        """Encode many texts: as `encode`, in parallel, and with a cache of words where possible."""
+        """Encode many texts: as `encode`, in parallel."""
         limit = self.max_tokens - 2
         short = [text for text in texts if len(text) <= self._window]
-        found = iter([tokens for batch in _batches(short) for tokens in self._read_short(batch, limit + 1)])
+        found = iter(
+            [tokens for batch in _batches(short) for tokens in self._read_together(batch, limit + 1)]
+        )
         return [
             self._with_special_tokens(
                 [
@@ -220,12 +237,8 @@ class TextTokenizer:
         truncated = len(encoded) > limit or end < len(text)
         return _Segment(_to_tokens(text, encoded, limit), truncated)
 
-    def _read_short(self, texts: Sequence[str], most: int) -> Sequence[Tokens]:
-        """The tokens of each text, at least the first ``most``."""
-        known = None if self._word_cache is None else self._word_cache.tokens(texts)
-        return self._read_together(texts, most) if known is None else known
-
     def _read_together(self, texts: Sequence[str], most: int | None = None) -> list[Tokens]:
+        """The tokens of each text, or its first ``most``."""
         encoded = encode_batch(self._tokenizer, texts)
         return [_to_tokens(text, each, most) for text, each in zip(texts, encoded, strict=True)]
 

@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 
 from hmi_client import AsyncClient, Client, Retries
 from hmi_client.cli.profiles import Profile
-from hmi_client.errors import AuthenticationFailed, ConnectionFailed, HmiError
+from hmi_client.errors import AuthenticationFailed, HmiError
 from hmi_client.event_stream import event_data
 from hmi_client.responses import Webhook
 from hmi_site import env
@@ -194,15 +194,6 @@ def test_a_header_that_http_cannot_send_is_an_error_at_once_without_its_value(se
         with pytest.raises(HmiError, match="surrogate"):
             client.infer("mood", "half an emoji: \ud83d")
     assert server.asked == []
-
-
-@pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"", b"\xff\xfe"])
-def test_a_page_in_the_place_of_json_is_a_typed_error(server: Script, hmi: Hmi, body: bytes) -> None:
-    server.replies = [Reply(body=body)] * 2
-    ran = hmi("models", "list")
-    assert (ran.code, "not JSON" in ran.err) == (7, True)
-    with Client(server.url, "a.b") as client, pytest.raises(ConnectionFailed):
-        client.infer("mood", "a text")
 
 
 # Streams

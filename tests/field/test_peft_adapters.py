@@ -18,20 +18,22 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from inference.decoder.decoder import Decoder
+from inference.decoder.dense_attention import DenseAttention
+from inference.decoder.lora import DecoderLora
 from inference.decoder.peft_lora import read_peft_lora, write_peft_lora
 from inference.errors import HplmError
 from inference.hplm.adapter_io.adapter_export import adapter_export
 from inference.hplm.adapter_io.adapter_import import adapter_import
-from inference.hplm.adapter_io.peft_config import FIELDS
-from inference.hplm.adapter_io.peft_targets import TargetRule
+from inference.hplm.adapter_io.peft_config import FIELDS, MAX_PATTERNS, PeftConfig
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetSpec
 from inference.hplm.root import Root
+from inference.hplm.sequences import PackedSequences
 from inference.text.tasks import Task
 from tests.integration.versiontree.transfer.adapters.answers import answered
 from tests.unit.families import published
-from tests.unit.inference.decoder.test_peft_lora import IDS, our_logits
 from tests.unit.tiny import tiny_checkpoint, tiny_hplm
 from tests.unit.tiny_decoder import FAMILIES, tiny_decoder, tiny_decoder_folder
 
@@ -393,7 +395,33 @@ CHOICES: tuple[dict[str, Any], ...] = (
 def test_modules_are_chosen_as_in_peft(choice: dict[str, Any]) -> None:
     of_peft = importlib.import_module("peft.tuners.tuners_utils").check_target_module_exists
     theirs = [bool(of_peft(peft.LoraConfig(**choice), name)) for name in NAMES]
-    assert [not TargetRule.of(choice).omitted_by(name) for name in NAMES] == theirs
+    assert [not PeftConfig(choice).omitted_by(name) for name in NAMES] == theirs
+
+
+@pytest.mark.parametrize(
+    ("patterns", "words"),
+    [
+        ({"(query": 4}, "'(.*\\\\.)?((query)$' cannot be used: missing )"),
+        ({"(?R)": 4}, "cannot be used: regex timed out"),
+        ({f"layer.{number}": 4 for number in range(MAX_PATTERNS + 1)}, "the maximum is 512"),
+        (["query"], "must be an object"),
+    ],
+)
+@pytest.mark.parametrize("field", ["rank_pattern", "alpha_pattern"])
+def test_patterns_that_cannot_be_matched_are_refused_by_name(
+    field: str,
+    patterns: Any,
+    words: str,
+    places: Mapping[str, Place],
+    saved: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inference.hplm.adapter_io.peft_config.MATCH_TIMEOUT_S", 0.01)
+    with pytest.raises(HplmError) as caught:
+        imported(places["bert"], changed(saved, tmp_path / "theirs", **{field: patterns}), "SEQ_CLS")
+    assert caught.value.message.startswith(field)
+    assert words in caught.value.message
 
 
 def test_every_field_of_the_installed_peft_is_known() -> None:
@@ -443,6 +471,29 @@ def test_an_exported_adapter_answers_in_peft_as_here(
     torch.testing.assert_close(answered(place.root, hplm, ids), expected, atol=1e-4, rtol=1e-4)
 
 
+DECODER_IDS = torch.tensor([3, 7, 11, 250, 9, 4, 77])
+
+
+class Deltas:
+    """The LoRA of all tokens, straight from its definition."""
+
+    def __init__(self, lora: DecoderLora) -> None:
+        self._tensors = lora.tensors
+
+    def __call__(self, layer: int, projection: str, inputs: Tensor, outputs: Tensor) -> Tensor:
+        if (layer, projection) not in self._tensors:
+            return outputs
+        a, b = self._tensors[layer, projection]
+        return outputs + inputs @ a @ b
+
+
+def our_logits(decoder: Decoder, lora: DecoderLora) -> Tensor:
+    layout = PackedSequences((len(DECODER_IDS),))
+    positions = torch.arange(len(DECODER_IDS))
+    with torch.no_grad():
+        return decoder.forward(DECODER_IDS, positions, DenseAttention(layout), Deltas(lora))
+
+
 ATTENTION = "model.layers.{}.self_attn.q_proj"
 DECODERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "a list": ("llama", {"target_modules": ["q_proj", "down_proj"], "use_rslora": True}),
@@ -487,11 +538,11 @@ def test_a_lora_of_a_decoder_answers_here_as_in_peft_and_there_again(
     family, config = DECODERS[case]
     checkpoint = decoders[family]
     trained(checkpoint, tmp_path / "theirs", "CAUSAL_LM", **config)
-    theirs = peft_logits(checkpoint, tmp_path / "theirs", "CAUSAL_LM", IDS[None])[0]
+    theirs = peft_logits(checkpoint, tmp_path / "theirs", "CAUSAL_LM", DECODER_IDS[None])[0]
     decoder = of_family(family)
     lora = read_peft_lora(tmp_path / "theirs", decoder.architecture).lora
     ours = our_logits(decoder, lora)
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
     write_peft_lora(lora, decoder.architecture, str(checkpoint), tmp_path / "ours")
-    again = peft_logits(checkpoint, tmp_path / "ours", "CAUSAL_LM", IDS[None])[0]
+    again = peft_logits(checkpoint, tmp_path / "ours", "CAUSAL_LM", DECODER_IDS[None])[0]
     torch.testing.assert_close(again, ours, atol=1e-4, rtol=1e-4)

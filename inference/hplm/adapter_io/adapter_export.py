@@ -9,7 +9,7 @@ from typing import Any, Final
 from torch import Tensor
 
 from inference.errors import HplmError
-from inference.hplm.adapter_io import adapterhub, peft_config
+from inference.hplm.adapter_io import adapterhub, peft_config, task_heads
 from inference.hplm.adapter_io.adapter_folder import UNSUPPORTED, module_name, unsupported_adapter
 from inference.hplm.adapter_io.peft_loading import peft_loading
 from inference.hplm.adapter_io.task_heads import FAMILY_HEADS, TOKEN_HEADS
@@ -26,18 +26,14 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.pets import NORMS, PLACES
 from inference.hplm.root import UPPER_FILE
 from inference.hplm.root_config import RootConfig
-from inference.text.tasks import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION
+from inference.text.tasks import QUESTION_ANSWERING, REGRESSION
 from inference.text.tokenization import ROOT_FILE
 
 PEFT_PREFIX: Final = "base_model.model."
 ADAPTER_NAME: Final = "hmi"
 OUTPUT_WEIGHTS: Final = ("classifier.weight", "out_proj.weight", "qa_outputs.weight")
 """The ends of the names of a task model's last weights."""
-PROBLEM_TYPES: Final = {
-    CLASSIFICATION: "single_label_classification",
-    MULTILABEL: "multi_label_classification",
-    REGRESSION: "regression",
-}
+PROBLEM_TYPES: Final = {task: name for name, task in task_heads.PROBLEM_TYPES.items()}
 HEAD_TYPES: Final = {task: kind for kind, task in adapterhub.TASKS.items()} | {REGRESSION: "classification"}
 MODEL_CLASSES: Final = {
     "bert": "BertAdapterModel",

@@ -18,12 +18,12 @@ from inference.hplm.adapter_io.adapter_folder import (
     strip_prefix,
     unsupported_adapter,
 )
-from inference.hplm.adapter_io.task_heads import output_labels, text_task, token_task
+from inference.hplm.adapter_io.task_heads import imported_hplm
 from inference.hplm.heads import ACTIVATIONS, Activation, Head, HeadLayer
 from inference.hplm.hplm import MAX_ADAPTER_WIDTH, Hplm
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape, tensor_shapes
 from inference.hplm.root_config import RootConfig
-from inference.text.tasks import PER_TOKEN, QUESTION_ANSWERING, Task
+from inference.text.tasks import PER_TOKEN, Task
 
 CONFIG_FILE: Final = "adapter_config.json"
 WEIGHTS_FILE: Final = "adapter.safetensors"
@@ -98,9 +98,7 @@ def read_adapterhub(request: AdapterRequest, config: RootConfig) -> ImportedAdap
         raise LowerLayersChangedError(tuple(dropped))
     pet = _pet(found, _scaling(form), config)
     extra = {name: about.get(name) for name in ("model_name", "version")}
-    return ImportedAdapter(
-        _with_head(pet, request, config), tuple(dropped), {"format": "adapterhub", **extra}
-    )
+    return ImportedAdapter(_with_head(pet, request), tuple(dropped), {"format": "adapterhub", **extra})
 
 
 def _check(form: Mapping[str, Any]) -> None:
@@ -209,7 +207,7 @@ def _check_shapes(part: str, layer: int, tensors: Mapping[str, Tensor], config: 
             )
 
 
-def _with_head(pet: PetWeights, request: AdapterRequest, config: RootConfig) -> Hplm:
+def _with_head(pet: PetWeights, request: AdapterRequest) -> Hplm:
     if not (request.folder / HEAD_CONFIG_FILE).is_file():
         raise unsupported_adapter(
             f"it has no prediction head ({HEAD_CONFIG_FILE} is missing). Save it with with_head=True"
@@ -228,20 +226,9 @@ def _with_head(pet: PetWeights, request: AdapterRequest, config: RootConfig) -> 
         )
     task = TASKS[kind]
     head = _head(read_tensors(request.folder / HEAD_FILE), about, "token" if task in PER_TOKEN else "cls")
-    if head.hidden != config.hidden:
-        raise unsupported_adapter(
-            f"{HEAD_FILE}: the head expects a hidden size of {head.hidden}, but this root has {config.hidden}"
-        )
-    is_of_tokens = task in PER_TOKEN
-    task = (
-        token_task(request, task)
-        if is_of_tokens
-        else text_task(request, head.num_labels, PROBLEM_TYPES.get(kind))
-    )
     numbers = about.get("label2id")
     named = {str(number): label for label, number in numbers.items()} if isinstance(numbers, Mapping) else {}
-    labels = output_labels(request, task, head.num_labels, named)
-    return Hplm(task, labels, pet, head, pairs=request.pairs or task == QUESTION_ANSWERING)
+    return imported_hplm(pet, head, task, request, problem=PROBLEM_TYPES.get(kind), id2label=named)
 
 
 def _head(weights: Mapping[str, Tensor], about: Mapping[str, Any], pooling: str) -> Head:

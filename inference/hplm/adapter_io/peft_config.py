@@ -1,19 +1,24 @@
 """Reads the `adapter_config.json` of a LoRA that Hugging Face PEFT has saved, as hostile input."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import regex
+
 from inference.hplm.adapter_io.adapter_folder import read_adapter_json, unsupported_adapter
-from inference.hplm.adapter_io.name_patterns import check_patterns, name_pattern
-from inference.hplm.adapter_io.peft_targets import TargetRule
 from inference.hplm.hplm import MAX_RANK
 
 CONFIG_FILE: Final = "adapter_config.json"
 WEIGHTS_FILE: Final = "adapter_model.safetensors"
 MAX_ALPHA: Final = 1e6
+MAX_PATTERNS: Final = 512
+"""Patterns of one object. PEFT writes at most one for each linear layer."""
+MATCH_TIMEOUT_S: Final = 1.0
+"""For one match. An uploaded expression may take exponential time."""
+ALL_LINEAR: Final = "all-linear"
 BIASES: Final = (None, "none", "all", "lora_only")
 WEIGHT_PRESERVING_INITS: Final = ("gaussian", "eva", "orthogonal", "mica")
 """Initializations that leave the checkpoint's weights unchanged. Others subtract the update from them."""
@@ -98,7 +103,6 @@ class PeftConfig:
     """The fields of the file, for plain LoRA."""
 
     fields: Mapping[str, Any]
-    targets: TargetRule
 
     @classmethod
     def read(cls, path: Path) -> "PeftConfig":
@@ -106,7 +110,7 @@ class PeftConfig:
         unsupported fields that would change the outputs."""
         fields = read_adapter_json(path)
         _check(fields)
-        return cls(fields, TargetRule.of(fields))
+        return cls(fields)
 
     @property
     def task_type(self) -> str:
@@ -120,11 +124,38 @@ class PeftConfig:
 
     def check_target(self, module: str) -> None:
         """Raise HplmError if PEFT gives this module no LoRA, and would ignore its tensors."""
-        if field := self.targets.omitted_by(module):
+        if field := self.omitted_by(module):
             raise unsupported_adapter(
                 f"{module[:120]} has LoRA in {WEIGHTS_FILE}, but {field} in {CONFIG_FILE} omits it. PEFT "
                 "would ignore these tensors. Save the adapter with PEFT again"
             )
+
+    def omitted_by(self, module: str) -> str:
+        """The field by which PEFT gives a module no LoRA, or "" if the module gets LoRA.
+
+        `module`: its full name in the task model.
+        """
+        excluded, targets = self.fields.get("exclude_modules"), self.fields.get("target_modules")
+        if excluded and _is_named(module, excluded, "exclude_modules"):
+            return "exclude_modules"
+        if targets is None or (isinstance(targets, str) and targets.lower() == ALL_LINEAR):
+            return ""
+        if not _is_named(module, targets, "target_modules"):
+            return "target_modules"
+        if isinstance(targets, str) or module in targets or self._has_lora_in_layer(module):
+            return ""
+        return "layers_to_transform"
+
+    def _has_lora_in_layer(self, module: str) -> bool:
+        layers, pattern = self.fields.get("layers_to_transform"), self.fields.get("layers_pattern")
+        if layers is None or layers == []:
+            return True
+        patterns = [pattern] if isinstance(pattern, str) and pattern else pattern or []
+        expressions = [rf"(?:^|.*?\.){one}\.(?P<number>\d+)\." for one in patterns]
+        for expression in expressions or [r".*?\.[^.]*\.(?P<number>\d+)\."]:
+            if found := _match(expression, module, "layers_pattern"):
+                return int(found["number"]) in (layers if isinstance(layers, list) else [layers])
+        return False
 
     def rank(self, module: str) -> int:
         """The rank of a module's update, from 1 to MAX_RANK. `module`: its full name in the task model."""
@@ -150,7 +181,7 @@ class PeftConfig:
     def _pattern_value(self, name: str, module: str, otherwise: Any) -> Any:
         """The value of the first pattern that matches, as in `peft.utils.get_pattern_key`, or the default."""
         for pattern, value in (self.fields.get(name) or {}).items():
-            if name_pattern(pattern).matches(module):
+            if _match(rf"(.*\.)?({pattern})$", module, name):
                 return value
         return otherwise
 
@@ -162,4 +193,25 @@ def _check(fields: Mapping[str, Any]) -> None:
         if not field.accepts(value):
             raise unsupported_adapter(f"{name[:60]} is {str(value)[:40]!r}. {field.otherwise}")
     for name in ("rank_pattern", "alpha_pattern"):
-        check_patterns(fields.get(name) or {}, name)
+        patterns = fields.get(name) or {}
+        if not isinstance(patterns, Mapping):
+            raise unsupported_adapter(f"{name} must be an object")
+        if len(patterns) > MAX_PATTERNS:
+            raise unsupported_adapter(f"{name} has {len(patterns):,} patterns; the maximum is {MAX_PATTERNS}")
+
+
+def _is_named(module: str, names: str | Sequence[str], field: str) -> bool:
+    """Whether a regular expression matches the whole name, or a list has the name or its end after a dot."""
+    if isinstance(names, str):
+        return _match(names, module, field, matcher=regex.fullmatch) is not None
+    return any(module == name or module.endswith(f".{name}") for name in names)
+
+
+def _match(expression: str, module: str, field: str, matcher: Callable[..., Any] = regex.match) -> Any | None:
+    """As `re.match`. Raises HplmError for an expression of the field that is invalid or takes too long."""
+    try:
+        return matcher(expression, module, timeout=MATCH_TIMEOUT_S)
+    except (regex.error, TimeoutError, RecursionError) as error:
+        raise unsupported_adapter(
+            f"{field}: the pattern {expression[:80]!r} cannot be used: {error}"
+        ) from error

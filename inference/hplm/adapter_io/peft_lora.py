@@ -22,14 +22,11 @@ from inference.hplm.adapter_io.adapter_folder import (
 )
 from inference.hplm.adapter_io.peft_config import CONFIG_FILE, WEIGHTS_FILE, PeftConfig
 from inference.hplm.adapter_io.task_heads import (
-    TOKEN_HEADS,
     head_modules,
     head_weights,
-    output_labels,
+    imported_hplm,
     read_head,
     read_model_config,
-    text_task,
-    token_task,
 )
 from inference.hplm.artifact_files import read_weights, to_float32
 from inference.hplm.hplm import Hplm
@@ -238,11 +235,9 @@ def _with_head(
         )
     task: Task = TOKEN_TASKS.get(kind, "classification")
     head = read_head(_merged(rest, updates, task, about, request, config), task, config)
-    is_of_tokens, problem = task in TOKEN_HEADS, said.get("problem_type")
-    task = token_task(request, task) if is_of_tokens else text_task(request, head.num_labels, problem)
-    named = said.get("id2label")
-    labels = output_labels(request, task, head.num_labels, named if isinstance(named, Mapping) else {})
-    return Hplm(task, labels, pet, head, pairs=request.pairs or task == QUESTION_ANSWERING)
+    return imported_hplm(
+        pet, head, task, request, problem=said.get("problem_type"), id2label=said.get("id2label")
+    )
 
 
 def _merged(

@@ -10,7 +10,8 @@ from torch import Tensor
 from inference.hplm.adapter_io.adapter_folder import AdapterRequest, read_adapter_json, unsupported_adapter
 from inference.hplm.artifact_files import read_weights, to_float32
 from inference.hplm.heads import Activation, Head, HeadLayer
-from inference.hplm.hplm import check_output_count
+from inference.hplm.hplm import Hplm, check_output_count
+from inference.hplm.pets import PetWeights
 from inference.hplm.root import POOLER_FILE
 from inference.hplm.root_config import RootConfig
 from inference.text.tasks import (
@@ -89,9 +90,8 @@ def read_head(weights: Mapping[str, Tensor], task: Task, config: RootConfig) -> 
         (weights[f"{module}.weight"], weights[f"{module}.bias"]) for module in head_modules(task, config)
     )
     if not inner:
-        return _check_width(Head(*output, "token"), config)
-    activation = FAMILY_HEADS[config.family].activation
-    return _check_width(Head(*output, "cls", HeadLayer(*inner[0], activation)), config)
+        return Head(*output, "token")
+    return Head(*output, "cls", HeadLayer(*inner[0], FAMILY_HEADS[config.family].activation))
 
 
 def _pooler(root: Path) -> dict[str, Tensor]:
@@ -104,21 +104,38 @@ def _pooler(root: Path) -> dict[str, Tensor]:
     return {f"{POOLER}.{name}": value for name, value in to_float32(read_weights(root / POOLER_FILE)).items()}
 
 
-def _check_width(head: Head, config: RootConfig) -> Head:
-    if head.hidden != config.hidden:
-        raise unsupported_adapter(
-            f"the head expects a hidden size of {head.hidden}, but this root has {config.hidden}"
-        )
-    return head
-
-
 def read_model_config(request: AdapterRequest) -> dict[str, Any]:
     """The config.json of the task model, if the adapter's folder has one."""
     file = request.folder / MODEL_CONFIG_FILE
     return read_adapter_json(file) if file.is_file() else {}
 
 
-def text_task(request: AdapterRequest, outputs: int, problem: Any = None) -> Task:
+def imported_hplm(
+    pet: PetWeights,
+    head: Head,
+    task: Task,
+    request: AdapterRequest,
+    *,
+    problem: Any = None,
+    id2label: Any = None,
+) -> Hplm:
+    """The hPLM of an adapter's PET and head.
+
+    `task` is that of a head for tokens; a head for whole texts may have another, by the request or by the
+    `problem_type` of transformers. `id2label`: the names of the outputs by their number, if it is a mapping.
+    """
+    if head.hidden != pet.shape.hidden:
+        raise unsupported_adapter(
+            f"the head expects a hidden size of {head.hidden}, but this root has {pet.shape.hidden}"
+        )
+    is_of_tokens = task in PER_TOKEN
+    task = _token_task(request, task) if is_of_tokens else _text_task(request, head.num_labels, problem)
+    named = id2label if isinstance(id2label, Mapping) else {}
+    labels = _output_labels(request, task, head.num_labels, named)
+    return Hplm(task, labels, pet, head, pairs=request.pairs or task == QUESTION_ANSWERING)
+
+
+def _text_task(request: AdapterRequest, outputs: int, problem: Any) -> Task:
     """The task of a head for whole texts: the requested one, or that of the model's config, or that of its
     number of outputs."""
     found = (
@@ -132,7 +149,7 @@ def text_task(request: AdapterRequest, outputs: int, problem: Any = None) -> Tas
     return cast("Task", found)
 
 
-def token_task(request: AdapterRequest, task: Task) -> Task:
+def _token_task(request: AdapterRequest, task: Task) -> Task:
     """The task of a head for tokens."""
     if request.task:
         raise unsupported_adapter(
@@ -142,7 +159,7 @@ def token_task(request: AdapterRequest, task: Task) -> Task:
     return task
 
 
-def output_labels(
+def _output_labels(
     request: AdapterRequest, task: Task, outputs: int, id2label: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """The names of the outputs: those of the task, the requested ones, or those of the model in `id2label`.

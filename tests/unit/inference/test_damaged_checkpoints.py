@@ -1,11 +1,14 @@
-"""Checkpoints of encoders and of decoders with damaged, missing or pickled files are refused."""
+"""Checkpoints of encoders and of decoders in one or several files; damaged, missing or pickled ones."""
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from inference.decoder.checkpoint import open_decoder_checkpoint
@@ -15,7 +18,7 @@ from tests.unit.tiny import tiny_checkpoint
 from tests.unit.tiny_decoder import tiny_decoder_folder
 
 WEIGHTS = "model.safetensors"
-KINDS: dict[str, tuple[Callable[[Path], object], Callable[[Path], Path]]] = {
+KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Path]]] = {
     "encoder": (open_checkpoint, tiny_checkpoint),
     "decoder": (open_decoder_checkpoint, tiny_decoder_folder),
 }
@@ -27,7 +30,7 @@ class Damaged:
     """A copy of a checkpoint that a test may damage, and what opens it."""
 
     folder: Path
-    open: Callable[[Path], object]
+    open: Callable[[Path], Any]
 
     def refused(self, code: str = "unsupported_checkpoint") -> str:
         """The message of the refusal, which has this code."""
@@ -52,6 +55,20 @@ def checkpoint(request: pytest.FixtureRequest, published: dict[str, Path], tmp_p
 
 def test_a_whole_checkpoint_is_opened(checkpoint: Damaged) -> None:
     assert checkpoint.open(checkpoint.folder)
+
+
+def test_weights_in_several_files_are_one_checkpoint(checkpoint: Damaged) -> None:
+    expected = checkpoint.open(checkpoint.folder).weights
+    weights = load_file(checkpoint.folder / WEIGHTS)
+    (checkpoint.folder / WEIGHTS).unlink()
+    shards = {name: f"{number % 2}.safetensors" for number, name in enumerate(sorted(weights))}
+    for shard in set(shards.values()):
+        part = {name: value for name, value in weights.items() if shards[name] == shard}
+        save_file(part, checkpoint.folder / shard)
+    (checkpoint.folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": shards}))
+    found = checkpoint.open(checkpoint.folder).weights
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.0001, 0.999])

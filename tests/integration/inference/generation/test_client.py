@@ -50,22 +50,6 @@ def test_generate_prints_the_text_of_an_argument_or_of_stdin(signed_in: Hmi, wor
     assert told["usage"]["completion_tokens"] == len(tokens_of(" the end")) + 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (("generate", "acme/mood", "Once"), 1),
-        (("generate", "acme/writer", "Once", "--temperature", "3"), 2),
-        (("chat", "acme/nobody"), 4),
-    ],
-)
-def test_the_exit_code_says_what_kind_of_error_it_was(
-    signed_in: Hmi, arguments: tuple[str, ...], code: int
-) -> None:
-    ran = signed_in(*arguments, stdin="Hello")
-    assert (ran.code, ran.out) == (code, "")
-    assert ran.err
-
-
 def test_chat_without_a_terminal_takes_one_message_and_gives_one_answer(
     signed_in: Hmi, worker: ScriptedWorker
 ) -> None:

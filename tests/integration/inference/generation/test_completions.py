@@ -239,26 +239,6 @@ def test_an_idempotency_key_has_one_answer_and_is_not_for_streams(
     assert error(streamed) == (400, "unsupported_parameter", "Idempotency-Key")
 
 
-def test_prompts_and_generated_tokens_are_counted(chat: Chat, worker: ScriptedWorker, served: Served) -> None:
-    def counted() -> tuple[int, int, int]:
-        rows = UsageDay.unscoped.filter(tenant=served.acme.tenant, model_name="writer")
-        sums = ("requests", "tokens", "generated_tokens")
-        requests, tokens, generated = (sum(getattr(row, name) for row in rows) for name in sums)
-        return requests, tokens, generated
-
-    worker.says(*tokens_of("four"), EOS)
-    requests, tokens, generated = counted()
-    spent = [
-        chat(stream=stream, stream_options={"include_usage": True} if stream else None)
-        for stream in (False, True)
-    ]
-    assert [answer.status_code for answer in spent] == [200, 200]
-    answer = len(tokens_of("four")) + 1
-    wait_until(lambda: counted()[0] >= requests + 2)
-    assert counted()[1] >= tokens + 2 * (len(tokens_of(PROMPT)) + answer)
-    assert counted()[2] >= generated + 2 * answer
-
-
 def test_generated_tokens_are_charged_as_they_come_and_the_next_request_is_refused(
     web: httpx.Client, worker: ScriptedWorker, served: Served
 ) -> None:
@@ -281,10 +261,10 @@ def test_generated_tokens_are_charged_as_they_come_and_the_next_request_is_refus
     assert events(text)[-1] == "[DONE]", "the stream under way goes on"
 
 
-@pytest.mark.parametrize("text", ["0123456789" * 100_000, "a" * 2_000_000], ids=["digits", "a word"])
 def test_a_prompt_that_cannot_fit_is_refused_by_its_beginning_and_charged(
-    web: httpx.Client, served: Served, text: str
+    web: httpx.Client, served: Served
 ) -> None:
+    text = "0123456789" * 100_000
     chat = {"model": "acme/writer", "messages": [{"role": "user", "content": text}]}
     prompts = {"model": "acme/writer", "prompt": [text] * 3}
     for address, body in {"/v1/chat/completions": chat, "/v1/completions": prompts}.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.cascade.answer_plan import answer_plan
@@ -73,6 +73,7 @@ def profile(*candidates: Candidate, chosen: int = 0) -> CascadeProfile:
     return CascadeProfile("classes", level, level, candidates or (candidate(0.8, 20.0),), chosen)
 
 
+@settings(max_examples=40)
 @given(profiles())
 def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, saved: CascadeProfile) -> None:
     folder = tmp_path_factory.mktemp("profile")
@@ -97,11 +98,9 @@ def test_a_profile_from_before_platt_scaling_and_pruning_has_neither(tmp_path: P
     assert found.candidate().pruning == 0.0
 
 
-def test_a_profile_that_prunes_what_each_token_is_needed_for_is_refused(tmp_path: Path) -> None:
-    pruned = replace(candidate(0.8, 20.0), pruning=0.5)
-    replace(profile(pruned), kind="tokens").save(tmp_path)
-    with pytest.raises(HplmError, match="cannot be pruned"):
-        CascadeProfile.load(tmp_path)
+def test_a_profile_that_prunes_what_each_token_is_needed_for_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot be pruned"):
+        replace(profile(replace(candidate(0.8, 20.0), pruning=0.5)), kind="tokens")
 
 
 def test_the_dispatcher_of_a_candidate_prunes_as_the_candidate_says() -> None:
@@ -134,46 +133,35 @@ def test_a_target_that_only_both_levels_reach_is_worth_more_than_the_full_level_
     assert (tables.level, tables.dispatcher) == (Level.TABLE, None)
 
 
-class TestTheCandidate:
-    """That serves a target."""
-
-    CHEAP, GOOD, BEST = candidate(0.80, 10.0), candidate(0.85, 20.0), candidate(0.90, 30.0)
-
-    def test_without_a_target_is_the_chosen_one(self) -> None:
-        assert profile(self.CHEAP, self.GOOD, self.BEST, chosen=1).candidate() == self.GOOD
-
-    def test_is_the_cheapest_that_meets_the_target(self) -> None:
-        found = profile(self.CHEAP, self.GOOD, self.BEST)
-        assert [found.candidate(target) for target in (0.5, 0.85, 0.86)] == [self.CHEAP, self.GOOD, self.BEST]
-
-    def test_is_the_best_if_none_meets_the_target(self) -> None:
-        assert profile(self.CHEAP, self.BEST, self.GOOD).candidate(0.99) == self.BEST
+@pytest.mark.parametrize(
+    ("target", "metric"), [(None, 0.85), (0.5, 0.80), (0.85, 0.85), (0.86, 0.90), (0.99, 0.90)]
+)
+def test_the_cheapest_candidate_that_meets_a_target_serves_or_else_the_best(
+    target: float | None, metric: float
+) -> None:
+    found = profile(candidate(0.80, 10.0), candidate(0.85, 20.0), candidate(0.90, 30.0), chosen=1)
+    assert found.candidate(target).metric == metric
 
 
 BREAKS: dict[str, tuple[tuple[str | int, ...], Any]] = {
     "another format": (("format",), 99),
     "an unknown kind": (("kind",), "sonnets"),
-    "no candidates": (("candidates",), []),
-    "candidates that are a number": (("candidates",), 3),
     "a chosen candidate that is not there": (("chosen",), 1),
     "a chosen candidate before the first": (("chosen",), -1),
     "three coefficients": (("coefficients",), [1, 2, 3]),
     "a coefficient that overflows": (("coefficients",), [1e300, 0, 0, 0]),
     "a threshold of two": (("threshold",), 2),
-    "a report that is a list": (("report",), []),
-    "a level that is not there": (("table",), None),
     "a temperature of zero": (("table", "temperature"), 0),
-    "a temperature that is text": (("full", "temperature"), "1"),
     "a falling logistic": (("table", "platt", "slope"), -1),
     "a logistic that overflows": (("candidates", 0, "platt", "intercept"), 1e300),
     "an error above one": (("full", "ece"), 1.5),
-    "a bin of half a row": (("table", "bins", 0, "rows"), 0.5),
+    "a bin of less than no row": (("table", "bins", 0, "rows"), -1),
+    "a metric above one": (("candidates", 0, "metric"), 1.5),
     "a pruning of one": (("candidates", 0, "pruning"), 1),
     "a slope that overflows": (("candidates", 0, "slope"), 1e9),
-    "a number of 400 digits": (("candidates", 0, "operations"), 10**400),
-    "a coverage without a part": (("coverage",), {"whole": 1}),
+    "negative operations": (("candidates", 0, "operations"), -1),
+    "a coverage of less than no token": (("coverage",), {"whole": -1}),
     "a negative distance": (("same_within",), -1),
-    "operations that are true": (("candidates", 0, "operations"), True),
 }
 
 
@@ -194,8 +182,8 @@ def test_a_profile_that_is_not_sound_is_refused(tmp_path: Path, name: str) -> No
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"format": 1}'],
-    ids=["empty", "list", "no text", "deep", "format alone"],
+    [b"", b"[]", b'{"a":' * 100_000, b'{"format": 1}'],
+    ids=["empty", "list", "deep", "format alone"],
 )
 def test_a_file_that_is_no_profile_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / CASCADE_FILE).write_bytes(content)

@@ -1,6 +1,6 @@
-"""Compiles the Triton kernels that a step with LoRAs launches, for a GPU that need not be there.
+"""Compiles the Triton kernels that a step with LoRAs launches, for GPUs that need not be there.
 
-    python -m tests.unit.inference.decoder.compile_kernels 75
+    python -m tests.unit.inference.decoder.compile_kernels 75 90
 
 prints each kernel with its dtype and the target of its machine code, as JSON. It needs a process of its own,
 without TRITON_INTERPRET.
@@ -9,6 +9,7 @@ without TRITON_INTERPRET.
 import json
 import sys
 from functools import partial
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,16 +26,8 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 SHAPE = SmallDecoder(layers=1, hidden=576, keys=192)
 
 
-def main(capability: int) -> None:
-    """Launch a step's kernels; instead of a launch, each is compiled for this compute capability."""
-    target = GPUTarget("cuda", capability, 32)
-    driver.set_active(
-        SimpleNamespace(
-            get_current_target=lambda: target,
-            get_current_device=lambda: 0,
-            get_current_stream=lambda device: 0,
-        )
-    )
+def main(*capabilities: int) -> None:
+    """Launch a step's kernels; instead of a launch, each is compiled for these compute capabilities."""
     compiled: list[tuple[str, str, str]] = []
 
     def compile_kernel(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
@@ -44,7 +37,14 @@ def main(capability: int) -> None:
         compiled.append((kernel.__name__, str(args[0].dtype), line.split()[1].rstrip(",")))
 
     JITFunction.__getitem__ = lambda kernel, grid: partial(compile_kernel, kernel, grid)
-    for dtype in DTYPES:
+    for capability, dtype in product(capabilities, DTYPES):
+        driver.set_active(
+            SimpleNamespace(
+                get_current_target=partial(GPUTarget, "cuda", capability, 32),
+                get_current_device=lambda capability=capability: capability,
+                get_current_stream=lambda device: 0,
+            )
+        )
         sgmv = TritonSgmv(Segments.of([(full_lora(SHAPE, rank, dtype=dtype), 2) for rank in (8, 64)]))
         for projection in ("query", "adapter"):
             sgmv(0, projection, *random_states(SHAPE, projection, 4, dtype=dtype))
@@ -52,4 +52,4 @@ def main(capability: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

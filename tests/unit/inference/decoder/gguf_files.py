@@ -5,41 +5,12 @@ from typing import Any
 
 import numpy as np
 import tokenizers
-from gguf import GGMLQuantizationType, GGUFWriter, quantize
+from gguf import MODEL_ARCH_NAMES, GGMLQuantizationType, GGUFWriter, get_tensor_name_map, quantize
 from numpy.typing import NDArray
 
 from tests.unit.tiny_decoder import BOS, CHAT_TEMPLATE, EOS, byte_tokenizer, tiny_decoder_model
 
 Array = NDArray[np.float32]
-_LLAMA_NAMES = {
-    "model.embed_tokens": "token_embd",
-    "model.norm": "output_norm",
-    "lm_head": "output",
-    "model.layers.": "blk.",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
-_GPT2_NAMES = {
-    "transformer.wte": "token_embd",
-    "transformer.wpe": "position_embd",
-    "transformer.ln_f": "output_norm",
-    "transformer.h.": "blk.",
-    "ln_1": "attn_norm",
-    "ln_2": "ffn_norm",
-    "attn.c_attn": "attn_qkv",
-    "attn.c_proj": "attn_output",
-    "mlp.c_fc": "ffn_up",
-    "mlp.c_proj": "ffn_down",
-}
 
 
 def write_gguf(
@@ -127,7 +98,8 @@ def _tokenizer_fields() -> dict[str, Any]:
 
 
 def _named_tensors(family: str, model: Any) -> dict[str, Array]:
-    names = _GPT2_NAMES if family == "gpt2" else _LLAMA_NAMES
+    (architecture,) = (number for number, name in MODEL_ARCH_NAMES.items() if name == family)
+    names = get_tensor_name_map(architecture, model.config.num_hidden_layers)
     found = {}
     for name, value in model.state_dict().items():
         if name == "lm_head.weight" and model.config.tie_word_embeddings:
@@ -138,9 +110,9 @@ def _named_tensors(family: str, model: Any) -> dict[str, Array]:
         if family == "llama" and (".q_proj." in name or ".k_proj." in name):
             heads = model.config.num_attention_heads
             array = _interleaved(array, heads if ".q_proj." in name else model.config.num_key_value_heads)
-        for theirs, ours in names.items():
-            name = name.replace(theirs, ours)
-        found[name] = np.ascontiguousarray(array)
+        ours = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        assert ours is not None, name
+        found[ours] = np.ascontiguousarray(array)
     return found
 
 

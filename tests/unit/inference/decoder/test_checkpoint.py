@@ -20,7 +20,6 @@ from tests.unit.tiny_decoder import (
     FAMILIES,
     tiny_decoder,
     tiny_decoder_folder,
-    tiny_decoder_model,
 )
 
 
@@ -73,15 +72,6 @@ def test_a_chat_template_in_the_tokenizer_config_is_read_too(folder: Path) -> No
     (folder / "chat_template.jinja").unlink()
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
     assert open_decoder_checkpoint(folder).chat_template == "{{ messages }}"
-
-
-def test_weights_in_several_files_are_one_checkpoint(published: dict[str, Path], folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    tiny_decoder_model("llama").save_pretrained(folder, max_shard_size="50KB")
-    assert len(list(folder.glob("*.safetensors"))) > 1
-    expected, found = (open_decoder_checkpoint(path).weights for path in (published["llama"], folder))
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in found)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

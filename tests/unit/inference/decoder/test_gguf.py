@@ -190,16 +190,12 @@ ARRAY, STRING = 9, 8
     "content",
     [
         b"PK\x03\x04 a zip of pickles",
-        struct.pack("<4sIQQ", b"GGUF", 9, 0, 0),
         struct.pack("<4sIQQ", b"GGUF", 3, 2**63, 2**63),
-        HEADER + struct.pack("<Q", 2**63),
-        HEADER + _string("a") + struct.pack("<IIQ", ARRAY, 0, 2**62),
         HEADER + _string("a") + struct.pack("<IIQ", ARRAY, STRING, 2**62),
-        HEADER + _string("a") + struct.pack("<IIQ", ARRAY, ARRAY, 2**62),
         HEADER + _string("general.architecture") + struct.pack("<II", 4, 7),
         struct.pack("<4sIQQ", b"GGUF", 3, 1, 0) + _string("t") + struct.pack("<I", 2**31),
     ],
-    ids=["zip", "version", "counts", "key", "numbers", "strings", "arrays", "architecture", "dimensions"],
+    ids=["zip", "counts", "strings", "architecture", "dimensions"],
 )
 def test_a_hostile_file_is_unsupported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "hostile.gguf"

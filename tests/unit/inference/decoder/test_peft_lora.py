@@ -1,4 +1,4 @@
-"""PEFT's folders of a decoder's LoRA: the same logits as a model with the merged update, and hostile ones."""
+"""PEFT's folders of a decoder's LoRA, written again and hostile. What they compute: tests/field."""
 
 import json
 import math
@@ -11,60 +11,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from inference.decoder.decoder import Decoder
-from inference.decoder.dense_attention import DenseAttention
-from inference.decoder.lora import DecoderLora
 from inference.decoder.peft_lora import read_peft_lora, write_peft_lora
 from inference.errors import HplmError
-from inference.hplm.sequences import PackedSequences
 from tests.unit.inference.decoder.loras import random_lora
-from tests.unit.tiny_decoder import FAMILIES, LAYERS, tiny_decoder, tiny_decoder_model
+from tests.unit.tiny_decoder import tiny_decoder, tiny_decoder_model
 
-IDS = torch.tensor([3, 7, 11, 250, 9, 4, 77])
 PREFIX = "base_model.model."
 QUERY = "model.layers.{}.self_attn.q_proj"
-MODULES = {
-    "gpt2": ["transformer.h.{}.attn.c_attn", "transformer.h.{}.attn.c_proj", "transformer.h.{}.mlp.c_fc"],
-    "opt": ["model.decoder.layers.{}.self_attn.out_proj", "model.decoder.layers.{}.fc2"],
-}
-LLAMA_MODULES = [QUERY, "model.layers.{}.self_attn.v_proj", "model.layers.{}.mlp.down_proj"]
-
-
-class Deltas:
-    """The LoRA of all tokens, straight from its definition."""
-
-    def __init__(self, lora: DecoderLora) -> None:
-        self._tensors = lora.tensors
-
-    def __call__(self, layer: int, projection: str, inputs: Tensor, outputs: Tensor) -> Tensor:
-        if (layer, projection) not in self._tensors:
-            return outputs
-        a, b = self._tensors[layer, projection]
-        return outputs + inputs @ a @ b
-
-
-def our_logits(decoder: Decoder, lora: DecoderLora) -> Tensor:
-    layout = PackedSequences((len(IDS),))
-    positions = torch.arange(len(IDS))
-    with torch.no_grad():
-        return decoder.forward(IDS, positions, DenseAttention(layout), Deltas(lora))
-
-
-def merged_logits(family: str, folder: Path, scalings: Mapping[str, float]) -> Tensor:
-    """The logits of transformers' model with B @ A * scaling added to the weights of the folder's modules."""
-    model = tiny_decoder_model(family)
-    tensors = load_file(folder / "adapter_model.safetensors")
-    with torch.no_grad():
-        for name, a in tensors.items():
-            if ".lora_A." not in name:
-                continue
-            module = name.removeprefix(PREFIX).removesuffix(".lora_A.weight")
-            update = tensors[name.replace("lora_A", "lora_B")] @ a * scalings[module]
-            weight = model.get_submodule(module).weight
-            assert isinstance(weight, Tensor)
-            weight += update.t() if family == "gpt2" else update
-        logits: Tensor = model(input_ids=IDS[None]).logits[0]
-    return logits
 
 
 def write(folder: Path, tensors: Mapping[str, Tensor], **config: Any) -> Path:
@@ -89,58 +42,6 @@ def pair(family: str, module: str, rank: int) -> dict[str, Tensor]:
     }
 
 
-@pytest.mark.parametrize("rslora", [False, True])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_an_imported_lora_computes_what_the_merged_model_computes(
-    family: str, rslora: bool, tmp_path: Path
-) -> None:
-    names = MODULES.get(family, LLAMA_MODULES)
-    modules = [name.format(layer) for layer in range(LAYERS) for name in names]
-    ranks = {module: 2 if module == names[1].format(1) else 4 for module in modules}
-    alphas = {module: 3 if ".2." in module else 8 for module in modules}
-    tensors: dict[str, Tensor] = {}
-    for module, rank in ranks.items():
-        tensors |= pair(family, module, rank)
-    folder = write(
-        tmp_path / "adapter",
-        tensors,
-        use_rslora=rslora,
-        rank_pattern={names[1].format(1): 2},
-        alpha_pattern={r".*\.2\..*": 3},
-    )
-    decoder = tiny_decoder(family)
-    found = read_peft_lora(folder, decoder.architecture)
-    assert found.lora.lowest_layer == 0
-    scalings = {
-        module: alphas[module] / (math.sqrt(rank) if rslora else rank) for module, rank in ranks.items()
-    }
-    logits = merged_logits(family, folder, scalings)
-    torch.testing.assert_close(our_logits(decoder, found.lora), logits, rtol=1e-3, atol=1e-3)
-    assert not torch.allclose(logits, merged_logits(family, folder, dict.fromkeys(modules, 0.0)), atol=0.1)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_an_exported_lora_computes_the_same_in_the_merged_model_and_when_read_back(
-    family: str, tmp_path: Path
-) -> None:
-    decoder = tiny_decoder(family)
-    architecture = decoder.architecture
-    ranks = {(layer, name): 3 for layer in (1, 2) for name in architecture.projections}
-    lora = random_lora(architecture, {**ranks, (2, "value"): 5, (0, "key"): 1}, seed=5)
-    write_peft_lora(lora, architecture, "tiny", tmp_path / "out")
-    config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
-    # As PEFT computes with the written config: alpha equals the rank everywhere.
-    assert (config["alpha_pattern"], config["lora_alpha"]) == (config["rank_pattern"], config["r"])
-    scalings = dict.fromkeys(config["target_modules"], 1.0)
-    logits = our_logits(decoder, lora)
-    torch.testing.assert_close(
-        merged_logits(family, tmp_path / "out", scalings), logits, rtol=1e-3, atol=1e-3
-    )
-    back = read_peft_lora(tmp_path / "out", architecture).lora
-    torch.testing.assert_close(our_logits(decoder, back), logits, rtol=1e-3, atol=1e-3)
-    assert config["base_model_name_or_path"] == "tiny"
-
-
 def test_a_pet_with_adapters_is_not_written_as_lora(tmp_path: Path) -> None:
     architecture = tiny_decoder().architecture
     lora = random_lora(architecture, {(1, "query"): 3, (2, "adapter"): 4})
@@ -148,6 +49,23 @@ def test_a_pet_with_adapters_is_not_written_as_lora(tmp_path: Path) -> None:
         write_peft_lora(lora, architecture, "tiny", tmp_path / "out")
     assert caught.value.code == "invalid_archive"
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_an_exported_lora_of_any_ranks_is_the_same_when_it_is_read_back(family: str, tmp_path: Path) -> None:
+    architecture = tiny_decoder(family).architecture
+    ranks = {(layer, name): 3 for layer in (1, 2) for name in architecture.projections if name != "up"}
+    lora = random_lora(architecture, {**ranks, (2, "value"): 5, (0, "key"): 1}, seed=5)
+    write_peft_lora(lora, architecture, "tiny", tmp_path / "out")
+    config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+    # As PEFT computes with the written config: alpha equals the rank everywhere.
+    assert (config["alpha_pattern"], config["lora_alpha"]) == (config["rank_pattern"], config["r"])
+    assert config["base_model_name_or_path"] == "tiny"
+    back = read_peft_lora(tmp_path / "out", architecture).lora.tensors
+    for place, (a, b) in back.items():
+        expected = torch.mm(*lora.tensors[place]) if place in lora.tensors else torch.zeros(())
+        torch.testing.assert_close(a @ b, expected.expand(a.shape[0], b.shape[1]), rtol=1e-4, atol=1e-5)
+    assert lora.tensors.keys() <= back.keys()
 
 
 def test_a_fused_module_with_one_update_stays_one_when_it_is_written_again(tmp_path: Path) -> None:
@@ -183,8 +101,6 @@ def test_a_folder_of_a_model_without_a_head_is_read_too(tmp_path: Path) -> None:
         ({"r": 10**9}, "the rank is"),
         ({"r": True}, "the rank is"),
         ({"lora_alpha": 10**400}, "lora_alpha is 1000"),
-        ({"rank_pattern": {"(a+)+": 4}}, "not supported"),
-        ({"rank_pattern": ["q_proj"]}, "rank_pattern must be an object"),
         ({"alpha_pattern": {"q_proj": None}}, "lora_alpha is None"),
     ],
 )

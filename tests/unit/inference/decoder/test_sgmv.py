@@ -151,15 +151,6 @@ def test_nothing_is_added_where_no_token_has_a_lora(parts: Parts) -> None:
     assert torch.equal(added(parts, inputs, outputs, (0, "query"), LoraStacks()), outputs)
 
 
-def test_tokens_without_a_lora_keep_their_numbers_beside_others() -> None:
-    parts = [(None, 3), (full_lora(SHAPE, 4, 1), 1), (None, 1), (full_lora(SHAPE, 4, 2), 1)]
-    inputs, outputs = random_states(SHAPE, "query", 6)
-    results = added(parts, inputs, outputs, (0, "query"), LoraStacks())
-    assert [torch.equal(result, output) for result, output in zip(results, outputs, strict=True)] == [
-        True, True, True, False, True, False,
-    ]  # fmt: skip
-
-
 def test_a_whole_forward_pass_uses_one_plan() -> None:
     parts = [(full_lora(SHAPE, 4, 1), 1), (full_lora(SHAPE, 4, 2), 2), (LORAS[7], 1), (None, 1)]
     deltas = LoraDeltas(parts, LoraStacks())

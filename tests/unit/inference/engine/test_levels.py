@@ -24,6 +24,7 @@ from inference.hplm.row_cache import RowCache
 from inference.text.token_levels import tokens_of
 from inference.text.tokenization import Encoding, TextTokenizer
 from tests.unit.inference.engine.worlds import EngineWorld, states_alone
+from tests.unit.lookups import looked_up
 from tests.unit.tiny import WORDS, tiny_lower, tiny_plot, tiny_root, tiny_texts
 
 Ids = NDArray[np.int64]
@@ -79,7 +80,7 @@ def test_coverage_counts_every_looked_up_token(shared_world: EngineWorld, halves
     filled = compute_lower_states(ids, [halves[1]] * 3, [Level.TABLE] * 3)
     for covered, own in zip(filled.coverage, ids, strict=True):
         assert covered.whole + covered.part + covered.unigram == len(own)
-        lookup = halves[1].chain.lookup(fragments.extract(own, halves[1].chain.missing_id))
+        lookup = looked_up(halves[1].chain, fragments.extract(own, halves[1].chain.missing_id))
         assert covered.part + covered.unigram == int((lookup.level > 0).sum())
 
 
@@ -150,7 +151,7 @@ def held(chain: PlotChain, *fragment: int) -> bool:
     return any(key in table.keys for table in chain.tables)
 
 
-def looked_up(chain: PlotChain, ids: Ids) -> list[str]:
+def levels_of(chain: PlotChain, ids: Ids) -> list[str]:
     """What the tables give for the fragment around each token, one token at a time."""
     nothing = chain.missing_id
     padded = [nothing, *ids.tolist(), nothing]
@@ -187,7 +188,7 @@ def test_each_token_is_told_what_the_reference_finds_for_it_whatever_else_is_in_
             assert levels is None
             continue
         assert levels is not None
-        expected = looked_up(half.chain, encoding.ids)
+        expected = levels_of(half.chain, encoding.ids)
         if asked[at] is Level.FULL:
             expected = ["computed"] * len(expected)
         told = tokens_of("classification", [encoding], [levels])

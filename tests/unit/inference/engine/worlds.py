@@ -28,6 +28,7 @@ from inference.hplm.root import Root
 from inference.hplm.row_cache import RowCache
 from inference.text.tasks import TASKS
 from tests.reference_hplm import outputs_from_states, reference_outputs
+from tests.unit.lookups import looked_up
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 
 CPU = torch.device("cpu")
@@ -179,7 +180,7 @@ def states_alone(half: LowerLayers, ids: Ids, types: Ids, level: Level) -> Tenso
 def _by_fragment(half: LowerLayers, ids: Ids, types: Ids) -> Tensor:
     """Each fragment looked up by itself."""
     rows = [
-        torch.from_numpy(half.chain.lookup(fragment[None]).vectors[0]).float()
+        torch.from_numpy(looked_up(half.chain, fragment[None]).vectors[0]).float()
         for fragment in fragments.extract(ids, half.chain.missing_id, half.chain.n)
     ]
     return composed(torch.stack(rows), types, half.chain.composition)

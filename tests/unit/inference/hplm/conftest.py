@@ -7,7 +7,6 @@ import pytest
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from tests.unit.tiny import tiny_checkpoint, tiny_lower, tiny_root
-from tests.unit.tiny_world import TinyWorld, tiny_world
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +22,3 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Root:
 @pytest.fixture(scope="session")
 def lower(root: Root) -> LocalLower:
     return tiny_lower(root)
-
-
-@pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
-    return tiny_world(tmp_path_factory.mktemp("artifacts"), hplms=6)

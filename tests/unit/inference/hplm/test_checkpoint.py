@@ -67,21 +67,6 @@ def test_the_old_names_of_layer_norms_are_understood(folder: Path) -> None:
     assert found.keys() == expected.keys()
 
 
-def test_weights_in_several_files_are_one_checkpoint(folder: Path) -> None:
-    expected = open_checkpoint(folder).weights
-    weights = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    names = sorted(weights)
-    shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
-    for shard, part in shards.items():
-        save_file({name: weights[name] for name in part}, folder / shard)
-    where = {name: shard for shard, part in shards.items() for name in part}
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
-    found = open_checkpoint(folder).weights
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in found)
-
-
 def test_a_shard_outside_the_folder_is_refused(folder: Path) -> None:
     index = {"weight_map": {"x": "../copy/model.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))

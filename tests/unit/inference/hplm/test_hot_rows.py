@@ -17,7 +17,8 @@ from inference.hplm.row_cache import (
     GatheredRows,
     RowCache,
     SearchResult,
-    gather_rows,
+    gather_all,
+    rows_to_gather,
 )
 from tests.pretended_cuda import pretended_cuda
 
@@ -83,7 +84,7 @@ def test_what_lies_on_the_device_is_what_the_tables_hold(
         row = np.array(sorted(rows), dtype=np.int64)
         found = SearchResult(of_table, row, np.zeros(len(row), dtype=np.uint8), np.arange(len(row)))
         expected = [tables[of].vectors()[at] for of, at in zip(of_table, row, strict=True)]
-        given = all_rows(gather_rows(tables, found, hot))
+        given = all_rows(gather_all([rows_to_gather(tables, found, hot)])[1][0])
         assert np.array_equal(given, np.reshape(expected, given.shape))
         if data.draw(st.integers(0, 20)) == 0:
             hot[0].resize(data.draw(capacities)[0])

@@ -139,8 +139,3 @@ def test_damaged_weights_of_this_and_an_earlier_version_do_not_load(
     with pytest.raises(HplmError) as caught:
         Hplm.load(tmp_path)
     assert caught.value.code == "corrupt_artifact"
-
-
-def test_an_hplm_that_was_never_there_does_not_load(tmp_path: Path) -> None:
-    with pytest.raises(HplmError, match=HPLM_FILE):
-        Hplm.load(tmp_path / "nowhere")

@@ -43,23 +43,6 @@ def test_each_slot_is_mapped_by_its_level_from_its_own_state_or_else_the_centre(
             assert torch.allclose(rows[at, slot], expected, atol=1e-5)
 
 
-def test_the_embedding_behind_a_missing_neighbour_is_never_read(root: Root) -> None:
-    lower = LocalLower.from_full(root.checkpoint_lower(), root.config)
-    fragments = some_fragments(root)
-    with torch.no_grad():
-        before = lower(fragments)
-        lower.embeddings.words.weight[root.config.pad_id] = 1000
-        assert torch.allclose(lower(fragments), before, atol=1e-5)
-
-
-def test_a_trigram_is_a_text_of_three_tokens_before_the_maps(root: Root, lower: LocalLower) -> None:
-    ids = torch.tensor([[5, 9, 12]])
-    with torch.no_grad():
-        full = root.checkpoint_lower()(ids, torch.ones(1, 3, dtype=torch.bool))
-        states = lower.states(ids)
-    assert torch.allclose(states, full, atol=1e-6)
-
-
 def test_a_shorter_fragment_is_a_masked_text_in_which_every_token_keeps_its_place(
     root: Root, lower: LocalLower
 ) -> None:

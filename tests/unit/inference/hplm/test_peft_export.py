@@ -13,28 +13,43 @@ from safetensors.torch import load_file
 from inference.hplm.adapter_io.adapter_export import adapter_export
 from inference.hplm.heads import Pooling
 from inference.hplm.pets import PetSpec
+from inference.hplm.root import Root
 from inference.text.tasks import Task
-from tests.unit.tiny import tiny_hplm, tiny_root
+from tests.unit.tiny import tiny_hplm
 
 HUB_ID = "acme/tiny-bert"
 CODE = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
-def exported(folder: Path, task: Task, pooling: Pooling = "cls_mean", **payload: Any) -> tuple[Path, str]:
+@pytest.fixture(scope="module")
+def root_folder(root: Root, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("root")
+    root.save(folder)
+    return folder
+
+
+def exported(
+    root: Root,
+    root_folder: Path,
+    folder: Path,
+    task: Task,
+    pooling: Pooling = "cls_mean",
+    **payload: Any,
+) -> tuple[Path, str]:
     """The folder of a tiny model's export, and the words for its README."""
-    root = tiny_root(folder / "tiny")
-    root.save(folder / "root")
     hplm = tiny_hplm(root, task, pooling=pooling, spec=PetSpec(lora=4, biases=True, norms=True))
     hplm.save(folder / "hplm", torch.float32)
     out = folder / "out"
-    request = {"root": folder / "root", "hplm": folder / "hplm", "out": out, "format": "peft", **payload}
+    request = {"root": root_folder, "hplm": folder / "hplm", "out": out, "format": "peft", **payload}
     return out, adapter_export(request)["read"]
 
 
 @pytest.mark.parametrize("pooling", ["cls", "cls_mean"])
 @pytest.mark.parametrize("task", ["classification", "regression", "tagging"])
-def test_the_labels_the_head_and_the_snippet_agree(tmp_path: Path, task: Task, pooling: Pooling) -> None:
-    out, read = exported(tmp_path, task, pooling, base=HUB_ID)
+def test_the_labels_the_head_and_the_snippet_agree(
+    root: Root, root_folder: Path, tmp_path: Path, task: Task, pooling: Pooling
+) -> None:
+    out, read = exported(root, root_folder, tmp_path, task, pooling, base=HUB_ID)
     config = json.loads((out / "config.json").read_text())
     weights = load_file(out / "adapter_model.safetensors")
     (rows,) = {len(value) for name, value in weights.items() if name.endswith("classifier.weight")}
@@ -43,16 +58,18 @@ def test_the_labels_the_head_and_the_snippet_agree(tmp_path: Path, task: Task, p
     assert json.loads((out / "adapter_config.json").read_text())["base_model_name_or_path"] == HUB_ID
 
 
-def test_a_root_that_is_on_no_hub_is_named_as_it_is_here(tmp_path: Path) -> None:
-    out, read = exported(tmp_path, "classification", base="")
+def test_a_root_that_is_on_no_hub_is_named_as_it_is_here(
+    root: Root, root_folder: Path, tmp_path: Path
+) -> None:
+    out, read = exported(root, root_folder, tmp_path, "classification", base="")
     base = json.loads((out / "adapter_config.json").read_text())["base_model_name_or_path"]
     assert base
     assert f'"{base}"' in read
 
 
 @pytest.mark.parametrize("task", ["classification", "question_answering"])
-def test_the_snippets_are_python(tmp_path: Path, task: Task) -> None:
-    _, read = exported(tmp_path, task)
+def test_the_snippets_are_python(root: Root, root_folder: Path, tmp_path: Path, task: Task) -> None:
+    _, read = exported(root, root_folder, tmp_path, task)
     blocks = CODE.findall(read)
     assert len(blocks) == 2
     for block in blocks:

@@ -169,18 +169,6 @@ def test_a_row_whose_pet_lacks_a_part_is_left_as_it_was_bit_by_bit() -> None:
 
 
 @given(specs)
-def test_a_pet_survives_its_packing(spec: PetSpec) -> None:
-    pet = learnt(spec)
-    kept = packed(pet)
-    assert kept.rows.nbytes == pet.bytes
-    for at in range(SHAPE.layers):
-        for name, value in pet.weights.items():
-            found = kept.layout.view(kept.rows[at], name)
-            assert found is not None
-            assert torch.equal(found, value[at])
-
-
-@given(specs)
 def test_what_is_stored_of_a_pet_is_read_back(spec: PetSpec) -> None:
     pet = learnt(spec)
     shape = {"layers": SHAPE.layers, "hidden": SHAPE.hidden, "inner": SHAPE.inner}

@@ -2,37 +2,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import BertModel
 
 from inference.errors import HplmError
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.root import LOWER_FILE, UPPER_FILE, Root
 from inference.text.tokenization import ROOT_FILE, TOKENIZER_FILE
-from tests.unit.tiny import tiny_texts
-
-
-def padded(root: Root, texts: list[str], width: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    encodings = [root.tokenizer.encode(text) for text in texts]
-    ids = torch.full((len(texts), max(width, *map(len, encodings))), root.config.pad_id)
-    mask = torch.zeros_like(ids, dtype=torch.bool)
-    for row, encoding in enumerate(encodings):
-        ids[row, : len(encoding)] = torch.from_numpy(encoding.ids)
-        mask[row, : len(encoding)] = True
-    return ids, mask
-
-
-@pytest.mark.parametrize("lower", [1, 3])
-def test_the_two_parts_of_a_checkpoint_together_are_the_checkpoint(
-    checkpoint_folder: Path, lower: int
-) -> None:
-    root = Root.from_checkpoint(open_checkpoint(checkpoint_folder), lower=lower)
-    ids, mask = padded(root, tiny_texts(5))
-    whole = BertModel.from_pretrained(checkpoint_folder).eval()  # type: ignore[no-untyped-call]
-    with torch.no_grad():
-        # In double precision: how single precision is rounded differs from one processor to the next.
-        expected = whole.double()(ids, attention_mask=mask.long()).last_hidden_state
-        found = root.upper.double()(root.checkpoint_lower().double()(ids, mask), mask)
-    assert torch.allclose(found[mask], expected[mask], rtol=0, atol=1e-12)
 
 
 def test_a_checkpoint_without_a_language_model_head_has_none(root: Root) -> None:

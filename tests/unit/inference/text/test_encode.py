@@ -23,7 +23,7 @@ from tests.unit.tiny import tiny_tokenizer
 
 DIGITS = "0123456789" * 30_000
 MAX_TOKENS = 32
-SIZE = 2 * 1024**2
+SIZE = 1 << 20
 HOSTILE = {
     "one word": "a" * SIZE,
     "digits": DIGITS,

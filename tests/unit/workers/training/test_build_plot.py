@@ -12,6 +12,7 @@ import torch
 from inference.hplm import fragments, plot_writer
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot import PlotTable
+from tests.unit.lookups import all_vectors
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.world import (
@@ -113,7 +114,7 @@ def test_rows_hold_what_the_lower_half_says(branch: Branch, built: Built) -> Non
     table, lower = PlotTable.open(built[0] / "out"), LocalLower.load(branch.lower)
     with torch.no_grad():
         expected = lower(torch.from_numpy(fragments.unpack(table.keys)))
-    torch.testing.assert_close(torch.from_numpy(table.vectors()).float(), expected, atol=1e-2, rtol=1e-2)
+    torch.testing.assert_close(torch.from_numpy(all_vectors(table)).float(), expected, atol=1e-2, rtol=1e-2)
     assert torch.equal(table.composition.position_bias, lower.position_bias)
 
 
@@ -212,7 +213,7 @@ def test_vectors_of_eight_bits_take_half_the_room_and_hardly_differ(branch: Bran
         assert report["vectors"] == vectors
         tables[vectors] = PlotTable.open(tmp_path / vectors / "out")
         sizes[vectors] = (tmp_path / vectors / "out" / "vectors.bin").stat().st_size
-    exact, rough = tables["float16"].vectors(), tables["int8"].vectors()
+    exact, rough = all_vectors(tables["float16"]), all_vectors(tables["int8"])
     assert sizes["int8"] < 0.6 * sizes["float16"] + 4 * len(exact) * 3
     largest = np.abs(exact).max(axis=-1, keepdims=True).astype(np.float32)
     assert (np.abs(exact.astype(np.float32) - rough) <= largest / 127).all()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inference.text.agreement import same_answer
+from inference.text.prediction_result import same_answer
 from inference.text.tasks import Task
 
 
