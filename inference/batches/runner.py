@@ -138,10 +138,11 @@ def _model_of(batch: Batch) -> BatchModel:
 
 
 def _end(batch: Batch) -> None:
-    """Store the output and complete the batch if it has not ended. Raises RunLater if that failed."""
+    """Store the output and complete the batch if it has not ended. Raises RunLater if that failed, for any
+    reason: until it is stored, the batch can be neither read nor deleted."""
     try:
         _store_outputs(batch)
-    except (HmiError, OSError) as error:
+    except Exception as error:
         log.exception("The results of batch %s are not stored yet", batch.pk)
         raise RunLater from error
     batch_complete(batch=batch)

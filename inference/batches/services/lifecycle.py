@@ -108,14 +108,15 @@ def batch_attach_file(batch: Batch, kind: str, file: File) -> None:
 def batch_end_with_job(batch_id: str, code: str, message: str) -> None:
     """End the batch whose job was cancelled, or failed, and have another job store its results until then.
     ``BackgroundWork.on_failure`` of batches."""
-    batch = active_batch(UUID(batch_id)).select_related("tenant").first()
+    if code == ErrorCode.JOB_CANCELLED:  # all data of its tenant is deleted
+        batches_end(active_batch(UUID(batch_id)), BatchState.CANCELLED)
+        return
+    batch = Batch.unscoped.select_related("tenant").filter(pk=batch_id).first()
     if batch is None:
         return
-    if code == ErrorCode.JOB_CANCELLED:  # all data of its tenant is deleted
-        batches_end(active_batch(batch.pk), BatchState.CANCELLED)
-        return
     batch_fail(batch=batch, error=HmiError(ErrorCode(code), message))
-    background_job_create(BackgroundKind.BATCH, batch_id, batch.tenant)
+    if batch.folder.exists():  # also of a batch that had ended before
+        background_job_create(BackgroundKind.BATCH, batch_id, batch.tenant)
 
 
 def batches_expire() -> None:

@@ -97,17 +97,21 @@ def test_batch_whose_worker_is_lost_too_often_fails_and_keeps_its_results(
     run_batch(batch["id"], time_slice_s=0)
     lose_the_last_worker(batch["id"])
     assert (seen(api, batch)["state"], seen(api, batch)["error"]["code"]) == ("failed", "job_crashed")
+    lose_the_last_worker(batch["id"])  # that of the job that stores them
     run_batch(batch["id"])
     assert len(fetched(api, batch, "results")) == 256
 
 
+@pytest.mark.parametrize(
+    "error", [HmiError(ErrorCode.OUT_OF_DISK, "The disk is full."), RuntimeError("a fault")]
+)
 def test_results_that_cannot_be_stored_are_stored_later(
-    api: APIClient, worker: InferenceWorker, monkeypatch: pytest.MonkeyPatch
+    api: APIClient, worker: InferenceWorker, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     batch = send(api, lines_of(TEXTS))
 
     def refuse(**_: object) -> None:
-        raise HmiError(ErrorCode.OUT_OF_DISK, "The disk is full.")
+        raise error
 
     monkeypatch.setattr(runner, "file_create", refuse)
     run_batch(batch["id"])
