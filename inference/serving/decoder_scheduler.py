@@ -151,7 +151,11 @@ class DecoderScheduler:
         completion, self._alone = self._alone, None
         if completion is None or self._open.get(completion.id) is not completion:
             return False  # it was refused, has ended, or another worker has claimed it
-        self._alone_tokens -= self._compute(completion.engine, only=completion.id)
+        unsent = len(completion.tokens)
+        self._compute(
+            completion.engine, only=completion.id
+        )  # which may end others: they are cancelled or late
+        self._alone_tokens -= len(completion.tokens) - unsent
         if self._alone_tokens > 0 and completion.reply is None:
             self._alone = completion
         return self._alone is not None
@@ -170,23 +174,22 @@ class DecoderScheduler:
             if error is not None:
                 raise error
 
-    def _compute(self, engine: GenerationEngine, *, only: str = "") -> int:
+    def _compute(self, engine: GenerationEngine, *, only: str = "") -> None:
         """Compute one step, of ``only`` one request or of all; its time is shared equally by those that it
-        has tokens of. Returns the number of events of open completions."""
+        has tokens of."""
         begun, started = self._clock.time(), self._clock.monotonic()
         events = engine.step(only)
         took = self._clock.monotonic() - started
         if self._metrics is not None:
             self._metrics.step_computed(seconds=took)
         share = took / max(1, len(events))
-        # Others were claimed by another worker meanwhile.
-        own = [event for event in events if event.request_id in self._open]
-        for event in own:
-            completion = self._open[event.request_id]
+        for event in events:
+            completion = self._open.get(event.request_id)
+            if completion is None:
+                continue  # claimed by another worker meanwhile
             completion.compute_s += share
             completion.first_step_at = completion.first_step_at or begun
             self._take(completion, event, busy_ms=1000 * share)
-        return len(own)
 
     def _take(self, completion: _Completion, event: TokenEvent, *, busy_ms: float) -> None:
         if event.token is not None:

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from inference.generation.limits import GenerationLimits
 from inference.generation.requests import GenerationRequest
 from inference.generation.step import Outcome, Step
 from inference.queueing import keys
-from inference.queueing.consumer import MAX_DELIVERIES, STOPPED_WORKERS, RequestConsumer
+from inference.queueing.consumer import MAX_DELIVERIES, STOPPED_WORKERS, Entry, RequestConsumer
 from inference.queueing.messages import InferReply, InferRequest, TokenSequence
 from inference.queueing.token_stream import tokens_sent
-from inference.queueing.transport import RequestQueue
+from inference.queueing.transport import Address, RequestQueue
 from inference.serving.decoder_scheduler import SUSPECT_TOKENS, DecoderScheduler
 from inference.serving.loop import ServingLoop
 from inference.serving.loop_timing import LoopTiming
@@ -29,6 +30,18 @@ LIMITS = GenerationLimits(context=128, vocabulary=50, blocks=256, block_size=4, 
 TIMING = LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, drop_every_s=0.0)
 TOKENS = 40
 INNOCENT = [f"r{number}" for number in range(6)]
+
+
+def catalogue_of(engine: GenerationEngine) -> Any:
+    """A catalogue of one root."""
+    root = SimpleNamespace(engine=engine, number_format="float32")
+    return SimpleNamespace(
+        keep_up=lambda: None,
+        roots={ROOT: root},
+        working=lambda: [root],
+        root_of=lambda *_: root,
+        is_behind=False,
+    )
 
 
 class Killed(BaseException):
@@ -69,15 +82,7 @@ class Workers:
         runner.at = self.poison_at
         adapters.loading.append(DIGEST)
         adapters.finish_all()
-        engine = GenerationEngine(LIMITS, runner, adapters, lambda: 0.0)
-        root = SimpleNamespace(engine=engine, number_format="float32")
-        catalogue: Any = SimpleNamespace(
-            keep_up=lambda: None,
-            roots={ROOT: root},
-            working=lambda: [root],
-            root_of=lambda *_: root,
-            is_behind=False,
-        )
+        catalogue = catalogue_of(GenerationEngine(LIMITS, runner, adapters, lambda: 0.0))
         name = f"w{self.deaths}"
         self.redis.set(keys.worker(name), b"{}")
         consumer = RequestConsumer(self.redis, name)
@@ -141,3 +146,20 @@ def test_a_completion_that_kills_workers_ends_alone_and_the_others_go_on(
     assert reply.error is not None
     assert reply.error.message == STOPPED_WORKERS
     assert not redis.exists(keys.SUSPECTS)
+
+
+def test_completions_that_end_meanwhile_do_not_shorten_how_long_a_suspect_is_computed_alone(
+    redis: Redis,
+) -> None:
+    adapters = SlotPool()
+    adapters.loading.append(DIGEST)
+    adapters.finish_all()
+    engine, consumer = GenerationEngine(LIMITS, HashRunner(LIMITS), adapters, lambda: 0.0), Mock()
+    scheduler = DecoderScheduler(catalogue_of(engine), Outbox(consumer), consumer, redis, timing=TIMING)
+    entries = [
+        Entry(Address(ROOT, name), asked(name), deliveries=1) for name in [*INNOCENT, *"abc", "poison"]
+    ]
+    for entry in entries:
+        scheduler.add(entry, alone=entry.request.id == "poison")
+    scheduler.drop({entry.address for entry in entries[:-1]})
+    assert [scheduler.step_alone() for _ in range(SUSPECT_TOKENS)] == [True] * (SUSPECT_TOKENS - 1) + [False]
