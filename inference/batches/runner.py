@@ -5,12 +5,14 @@ import logging
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
+from redis.exceptions import RedisError
 
 from inference.batches.batch_model import BatchModel
 from inference.batches.jsonl import OUTPUT_KINDS, output_path, read_lines
@@ -101,7 +103,8 @@ def _process_lines(batch: Batch, reporter: Reporter) -> None:
     try:
         BatchProcessor(batch, model, client, reporter, TIME_SLICE_S).run(source)
     finally:
-        client.close()
+        with suppress(RedisError):  # without a server the batch goes on later
+            client.close()
 
 
 def _verified_input(batch: Batch) -> Path:

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from redis.exceptions import RedisError
 from rest_framework.test import APIClient
 
 from inference.batches import processor, runner
 from inference.batches.models import Batch
 from inference.batches.services import lifecycle
+from inference.queueing.replies import InferClient
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.services import files
@@ -66,6 +68,23 @@ def test_batch_of_a_tenant_suspended_meanwhile_waits(
     ours.update(suspended_at=None)
     run_batch(batch["id"])
     assert (seen(api, batch)["state"], seen(api, batch)["succeeded"]) == ("completed", 4)
+
+
+def test_batch_whose_queue_is_lost_at_the_end_of_a_turn_waits(
+    api: APIClient, worker: InferenceWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, _ = send(api, lines_of(["the city"] * 300)), send(api, lines_of(TEXTS))
+    close = InferClient.close
+
+    def lose(client: InferClient) -> None:
+        close(client)
+        raise RedisError("no server")
+
+    monkeypatch.setattr(InferClient, "close", lose)
+    run_batch(batch["id"], time_slice_s=0)
+    assert seen(api, batch)["state"] == "waiting"
+    run_batch(batch["id"])
+    assert (seen(api, batch)["state"], seen(api, batch)["succeeded"]) == ("completed", 300)
 
 
 def test_results_are_stored_beyond_the_number_of_files(
