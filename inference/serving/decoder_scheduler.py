@@ -108,6 +108,11 @@ class DecoderScheduler:
         entries = [completion.entry for completion in self._open.values()]
         return len(entries) < BACKGROUND_COMPLETIONS and all(entry.is_background for entry in entries)
 
+    @property
+    def background_room(self) -> bool:
+        """See `Scheduler`."""
+        return self.takes_background
+
     def add(self, entry: Entry, *, alone: bool = False) -> None:
         """Hand the request to the engine of its root. See `Scheduler`."""
         request = entry.request

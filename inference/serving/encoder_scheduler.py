@@ -100,7 +100,12 @@ class EncoderScheduler:
     @property
     def takes_background(self) -> bool:
         """See `Scheduler`."""
-        return not self._others_wait and len(self._background) < BACKGROUND_BATCHES * self._limits.rows
+        return not self._others_wait
+
+    @property
+    def background_room(self) -> bool:
+        """See `Scheduler`. Others may be in flight."""
+        return not self._backlog and len(self._background) < BACKGROUND_BATCHES * self._limits.rows
 
     @property
     def _others_wait(self) -> bool:

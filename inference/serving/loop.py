@@ -62,7 +62,11 @@ class Scheduler(Protocol):
 
     @property
     def takes_background(self) -> bool:
-        """Whether it has time for a request of the background."""
+        """Whether it has time for a suspect of the background."""
+
+    @property
+    def background_room(self) -> bool:
+        """Whether to read a request of the background now, perhaps to compute it after what is in flight."""
 
     def add(self, entry: Entry, *, alone: bool = False) -> None:
         """Schedule a request; ``alone``: for `step_alone`. Raises HplmError to refuse it, NotServedError if
@@ -186,7 +190,8 @@ class ServingLoop:
         receives = not scheduler.in_flight
         if receives:
             self._receive(0.0 if scheduler.has_requests else self._timing.idle_wait_s)
-        if scheduler.takes_background and not self._claim(background=True) and receives:
+        claims = scheduler.takes_background and self._claim(background=True)
+        if receives and not claims:
             self._receive_background()
         self._send()
 
@@ -208,7 +213,7 @@ class ServingLoop:
     def _receive_background(self) -> None:
         unpublished = [entry for entry in self._unpublished if entry.is_background]
         waiting = sum(len(entry.request.sequences) for entry in unpublished)
-        if self._scheduler.takes_background and waiting < UNPUBLISHED_BACKGROUND:
+        if self._scheduler.background_room and waiting < UNPUBLISHED_BACKGROUND:
             self._admit_all(self._consumer.read_background())
 
     def _receive_meanwhile(self) -> None:

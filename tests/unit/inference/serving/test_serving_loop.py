@@ -170,3 +170,13 @@ def test_background_requests_wait_for_all_others() -> None:
     simulation.run()
     assert max(simulation.waited("first")) < 0.1
     assert min(sorted(simulation.waited("behind"))[5:]) > 0.2
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_background_requests_are_computed_between_others_that_leave_time(cores: int) -> None:
+    simulation = Simulation(cores=cores)
+    for number in range(100):
+        simulation.ask("first", 0.02 * number)
+    simulation.ask("behind", 0.5, background=True)
+    simulation.run()
+    assert max(simulation.waited("behind")) < 0.1
