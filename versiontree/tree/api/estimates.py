@@ -48,11 +48,11 @@ class EstimateSerializer(serializers.Serializer[Any]):
 
     seconds = SecondsSerializer(
         allow_null=True,
-        help_text="Of training and evaluation; null if no such job has succeeded below the root.",
+        help_text="Of training and evaluation; null without past jobs below the root: three, or own ones.",
     )
     past_jobs = serializers.IntegerField(help_text="How many past trainings the estimate is based on.")
     storage_bytes = serializers.IntegerField(
-        allow_null=True, help_text="The median of past models of the root; null if there are none."
+        allow_null=True, help_text="The median of past models of the root; null without three, or own ones."
     )
     queue = QueueSerializer()
     warnings = serializers.ListField(
@@ -65,10 +65,10 @@ class DomainEstimateSerializer(EstimateSerializer):
 
     seconds = SecondsSerializer(
         allow_null=True,
-        help_text="Of further pretraining and of building the table; null if no such job has succeeded.",
+        help_text="Of further pretraining and building the table; null without three past jobs, or own ones.",
     )
     storage_bytes = serializers.IntegerField(
-        allow_null=True, help_text="The median of past domains of the root; null if there are none."
+        allow_null=True, help_text="The median of past domains of the root; null without three, or own ones."
     )
 
 
@@ -87,7 +87,7 @@ class EstimateView(OwnerView):
         body["parent"], body["dataset"] = chosen
         actor = request_actor(request)
         config = dry_run(lambda: hplm_create(tenant=self.tenant, **body, actor=actor)).config
-        estimate = hplm_estimate(body["parent"])
+        estimate = hplm_estimate(body["parent"], viewer=self.tenant)
         data = {**asdict(estimate), "warnings": config.get("warnings", [])}
         return Response(EstimateSerializer(data).data)
 
@@ -103,7 +103,7 @@ class _DomainEstimate(GenericAPIView[Version]):
         version = dry_run(create)
         assert version.parent is not None  # only a root's version has none
         config = version.config
-        estimate = domain_estimate(version.parent, settings=config["settings"])
+        estimate = domain_estimate(version.parent, settings=config["settings"], viewer=self.owner)
         data = {**asdict(estimate), "warnings": config.get("warnings", [])}
         return Response(DomainEstimateSerializer(data).data)
 
