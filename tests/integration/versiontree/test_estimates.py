@@ -63,16 +63,19 @@ def test_model_estimate_is_the_median_and_range_of_all_tenants_jobs_of_its_root(
 def test_estimate_from_fewer_than_three_jobs_is_not_of_other_tenants(
     root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
-    for number in range(2):
-        set_durations(tree_factory.ready_domain(root, f"past-{number}", home=acme), 300, 40)
+    set_durations(tree_factory.ready_domain(root, "past", home=acme), 300, 40)
     own, others, all_seen = (
         domain_estimate(root, settings={}, viewer=viewer) for viewer in (acme.tenant, globex.tenant, None)
     )
     assert (others.seconds, others.past_jobs, others.storage_bytes) == (None, 0, None)
-    assert (own.seconds, own.past_jobs) == (EstimateRange.exactly(340), 2)
+    assert (own.seconds, own.past_jobs) == (EstimateRange.exactly(340), 1)
     assert own == all_seen
-    set_durations(tree_factory.ready_domain(root, "past-2", home=acme), 300, 40)
-    assert domain_estimate(root, settings={}, viewer=globex.tenant).seconds == EstimateRange.exactly(340)
+    for name, home, shown in (
+        ("of-the-platform", None, EstimateRange.exactly(55)),
+        ("third", acme, EstimateRange(55, 55, 340)),
+    ):
+        set_durations(tree_factory.ready_domain(root, name, home=home), 50, 5)
+        assert domain_estimate(root, settings={}, viewer=globex.tenant).seconds == shown
     set_durations(tree_factory.ready_hplm(root, "past", acme), 60, 2)
     for builder, known in ((acme, True), (globex, False)):
         building = tree_factory.new_hplm(root, "unfinished", builder)

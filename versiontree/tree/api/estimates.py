@@ -48,11 +48,14 @@ class EstimateSerializer(serializers.Serializer[Any]):
 
     seconds = SecondsSerializer(
         allow_null=True,
-        help_text="Of training and evaluation; null without past jobs below the root: three, or own ones.",
+        help_text="Of training and evaluation; null without past jobs below the root.",
     )
-    past_jobs = serializers.IntegerField(help_text="How many past trainings the estimate is based on.")
+    past_jobs = serializers.IntegerField(
+        help_text="How many past trainings the estimate is based on. Of fewer than three those of other "
+        "tenants are left out."
+    )
     storage_bytes = serializers.IntegerField(
-        allow_null=True, help_text="The median of past models of the root; null without three, or own ones."
+        allow_null=True, help_text="The median of past models of the root; null if there are none."
     )
     queue = QueueSerializer()
     warnings = serializers.ListField(
@@ -65,10 +68,10 @@ class DomainEstimateSerializer(EstimateSerializer):
 
     seconds = SecondsSerializer(
         allow_null=True,
-        help_text="Of further pretraining and building the table; null without three past jobs, or own ones.",
+        help_text="Of further pretraining and of building the table; null without past jobs below the root.",
     )
     storage_bytes = serializers.IntegerField(
-        allow_null=True, help_text="The median of past domains of the root; null without three, or own ones."
+        allow_null=True, help_text="The median of past domains of the root; null if there are none."
     )
 
 

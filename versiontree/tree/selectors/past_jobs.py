@@ -66,10 +66,10 @@ def past_durations(
 
 
 def visible_values(values: Sequence[tuple[int | None, Value]], viewer: int | None) -> list[Value]:
-    """The values, each with its tenant, that an estimate may show to the tenant ``viewer``: its own if all
-    are fewer than ``MIN_SHARED``, else all. The platform (None) sees all."""
+    """The values, each with its tenant, that an estimate may show to the tenant ``viewer``: its own and the
+    platform's (None) if all are fewer than ``MIN_SHARED``, else all. The platform sees all."""
     all_shown = viewer is None or len(values) >= MIN_SHARED
-    return [value for tenant, value in values if all_shown or tenant == viewer]
+    return [value for tenant, value in values if all_shown or tenant in (viewer, None)]
 
 
 def stage_shares(kind: JobKind, root_id: int, plan: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
