@@ -103,7 +103,7 @@ def estimate_shown(estimate: Estimate) -> EstimateShown:
     return EstimateShown(
         time="–" if until_ready is None else time_range(until_ready),
         basis=(
-            "unknown: no such job of this root has succeeded"
+            "no estimate yet: too few such jobs of this root have succeeded"
             if until_ready is None
             else basis + (", without the wait in the queue" if wait is None else "")
         ),

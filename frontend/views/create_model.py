@@ -138,7 +138,7 @@ def _review(request: TenantRequest, form: CreateForm, config: dict[str, Any]) ->
         "chosen": cleaned,
         "parent": parent_name(cleaned["parent"]),
         "settings": settings_shown(form.settings()),
-        "estimate": estimate_shown(hplm_estimate(cleaned["parent"])),
+        "estimate": estimate_shown(hplm_estimate(cleaned["parent"], viewer=request.access.tenant)),
         "warnings": config.get("warnings", []),
         "call": call_of(request, _body(form)),
     }

@@ -96,7 +96,7 @@ def _estimate(
     parent = above or filled.cleaned_data.get("parent")
     if parent is None or not filled.cleaned_data.get("corpus"):
         return None
-    return estimate_shown(domain_estimate(parent, settings=filled.settings()))
+    return estimate_shown(domain_estimate(parent, settings=filled.settings(), viewer=request.access.tenant))
 
 
 def _create(request: TenantRequest, form: DomainForm) -> Version:

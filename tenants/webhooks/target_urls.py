@@ -40,6 +40,8 @@ def clean_url(url: str) -> str:
         raise _invalid("The host of the URL is not a valid host name.")
     if is_address and not is_allowed(host):
         raise _invalid("Webhooks are not sent to private or reserved addresses.")
+    if is_address and parsed.scheme == "http" and not _is_in_networks(host):
+        raise _invalid("The address is public: use https.")
     return text
 
 

@@ -382,6 +382,7 @@ CHOICES: tuple[dict[str, Any], ...] = (
         "layers_to_transform": [1],
         "layers_pattern": ["experts", "layers?"],
     },
+    {"target_modules": ["query", "q_proj"], "layers_to_transform": [1], "layers_pattern": "bert|layers"},
     {
         "target_modules": ["query", "dense"],
         "exclude_modules": ["pooler.dense", "layer.0.attention.self.query"],

@@ -154,7 +154,8 @@ class PeftConfig:
         expressions = [rf"(?:^|.*?\.){one}\.(?P<number>\d+)\." for one in patterns]
         for expression in expressions or [r".*?\.[^.]*\.(?P<number>\d+)\."]:
             if found := _match(expression, module, "layers_pattern"):
-                return int(found["number"]) in (layers if isinstance(layers, list) else [layers])
+                # As text: an uploaded expression with alternatives may match without a number.
+                return found["number"] in map(str, layers if isinstance(layers, list) else [layers])
         return False
 
     def rank(self, module: str) -> int:

@@ -43,8 +43,8 @@ else:
     class ModelAdmin(UnfoldModelAdmin):
         """An admin whose delete page lists what is deleted along, or what prevents the deletion.
 
-        Filters that are typed into get a button that applies them. Rows are deleted one by one, as their
-        pages delete them.
+        Filters that are typed into get a button that applies them. Rows that a service deletes are deleted
+        one by one, as on their pages; there may be very many others, such as failed sign-ins.
         """
 
         form = ModelForm
@@ -60,6 +60,9 @@ else:
             return any(issubclass(kind, AutocompleteSelectFilter) for kind in kinds)
 
         def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+            if type(self).delete_model is UnfoldModelAdmin.delete_model:
+                super().delete_queryset(request, queryset)
+                return
             for row in queryset:
                 self.delete_model(request, row)
 

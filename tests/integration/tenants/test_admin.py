@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, transaction
+from axes.models import AccessAttempt
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Field
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import Settings
 
@@ -244,3 +246,14 @@ def test_a_weight_out_of_range_is_refused_below_the_form_too(world: World) -> No
             tenant_set_weight(tenant=world.tenant, weight=weight, actor=None)
         with pytest.raises(IntegrityError), transaction.atomic():
             Tenant.objects.filter(pk=world.tenant.pk).update(weight=weight)
+
+
+def test_rows_without_a_service_are_deleted_by_one_statement(staff: Client) -> None:
+    attempts = [AccessAttempt(username=str(number), failures_since_start=1) for number in range(30)]
+    chosen = [attempt.pk for attempt in AccessAttempt.objects.bulk_create(attempts)]
+    body = {"action": "delete_selected", "_selected_action": chosen, "post": "yes"}
+    body["typed_name"] = "delete 30 access attempts"
+    with CaptureQueriesContext(connection) as queries:
+        assert staff.post(page(AccessAttempt, "changelist"), body).status_code == 302
+    assert not AccessAttempt.objects.exists()
+    assert sum(query["sql"].startswith('DELETE FROM "axes_accessattempt" ') for query in queries) == 1

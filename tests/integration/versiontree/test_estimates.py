@@ -14,7 +14,7 @@ from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import Version, VersionArtifact
-from versiontree.tree.selectors.estimates import domain_estimate, hplm_estimate
+from versiontree.tree.selectors.estimates import domain_estimate, hplm_estimate, jobs_estimate
 from versiontree.tree.selectors.past_jobs import EstimateRange, stage_shares
 
 pytestmark = pytest.mark.usefixtures("in_acme_scope")
@@ -35,10 +35,10 @@ def size_of(version: Version) -> int:
 
 
 def test_estimate_without_past_jobs_is_unknown(root: Version, acme: TenantFixture) -> None:
-    estimate = hplm_estimate(root)
+    estimate = hplm_estimate(root, viewer=acme.tenant)
     assert (estimate.seconds, estimate.until_ready, estimate.past_jobs) == (None, None, 0)
     assert (estimate.queue.position, estimate.queue.wait_s) == (1, 0)
-    assert hplm_estimate(root).storage_bytes is None
+    assert estimate.storage_bytes is None
 
 
 @platform_scope()
@@ -52,11 +52,34 @@ def test_model_estimate_is_the_median_and_range_of_all_tenants_jobs_of_its_root(
     for version, seconds in zip(done, (100, 140, 700), strict=True):
         set_durations(version, seconds, seconds / 10)
     tree_factory.new_hplm(root, "unfinished", acme)
-    estimate = hplm_estimate(root)
+    estimate = hplm_estimate(root, viewer=acme.tenant)
     assert estimate.seconds == EstimateRange(110, 154, 770)
     assert estimate.past_jobs == 3
     assert estimate.storage_bytes == sorted(map(size_of, done))[1]
-    assert hplm_estimate(decoder).seconds is None, "another root's"
+    assert hplm_estimate(decoder, viewer=acme.tenant).seconds is None, "another root's"
+
+
+@platform_scope()
+def test_estimate_from_fewer_than_three_jobs_is_not_of_other_tenants(
+    root: Version, acme: TenantFixture, globex: TenantFixture
+) -> None:
+    set_durations(tree_factory.ready_domain(root, "past", home=acme), 300, 40)
+    own, others, all_seen = (
+        domain_estimate(root, settings={}, viewer=viewer) for viewer in (acme.tenant, globex.tenant, None)
+    )
+    assert (others.seconds, others.past_jobs, others.storage_bytes) == (None, 0, None)
+    assert (own.seconds, own.past_jobs) == (EstimateRange.exactly(340), 1)
+    assert own == all_seen
+    for name, home, shown in (
+        ("of-the-platform", None, EstimateRange.exactly(55)),
+        ("third", acme, EstimateRange(55, 55, 340)),
+    ):
+        set_durations(tree_factory.ready_domain(root, name, home=home), 50, 5)
+        assert domain_estimate(root, settings={}, viewer=globex.tenant).seconds == shown
+    set_durations(tree_factory.ready_hplm(root, "past", acme), 60, 2)
+    for builder, known in ((acme, True), (globex, False)):
+        building = tree_factory.new_hplm(root, "unfinished", builder)
+        assert bool(jobs_estimate(building, tree_factory.jobs_in_order(building))) == known
 
 
 @platform_scope()
@@ -65,10 +88,11 @@ def test_domain_estimate_takes_the_minutes_of_its_settings_before_past_jobs(
 ) -> None:
     past = tree_factory.ready_domain(root, "past", home=acme)
     set_durations(past, 300, 40)
-    learned = domain_estimate(root, settings={})
+    learned = domain_estimate(root, settings={}, viewer=acme.tenant)
     assert (learned.seconds, learned.past_jobs) == (EstimateRange.exactly(340), 1)
     assert learned.storage_bytes == size_of(past)
-    assert domain_estimate(root, settings={"minutes": 60}).seconds == EstimateRange.exactly(3640)
+    limited = domain_estimate(root, settings={"minutes": 60}, viewer=acme.tenant)
+    assert limited.seconds == EstimateRange.exactly(3640)
 
 
 @platform_scope()
@@ -76,7 +100,7 @@ def test_until_ready_includes_the_queue(root: Version, acme: TenantFixture) -> N
     set_durations(tree_factory.ready_hplm(root, "past", acme), 60, 2)
     for number in range(2):
         tree_factory.new_hplm(root, f"queued-{number}", acme)
-    estimate = hplm_estimate(root)
+    estimate = hplm_estimate(root, viewer=acme.tenant)
     assert (estimate.queue.position, estimate.queue.wait_s) == (3, 120)
     assert estimate.until_ready == EstimateRange.exactly(120 + 62)
 

@@ -82,6 +82,9 @@ def test_http_goes_only_to_networks_in_the_settings(settings: Settings) -> None:
     assert check_addresses(["10.1.2.3"], scheme="http") == ["10.1.2.3"]
     with pytest.raises(AddressNotAllowed, match="https"):
         check_addresses(["10.1.2.3", "8.8.8.8"], scheme="http")
+    assert clean_url("http://10.1.2.3/")
+    with pytest.raises(HmiError, match="https"):
+        clean_url("http://8.8.8.8/")
 
 
 @pytest.mark.parametrize(

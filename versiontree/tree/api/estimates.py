@@ -48,9 +48,12 @@ class EstimateSerializer(serializers.Serializer[Any]):
 
     seconds = SecondsSerializer(
         allow_null=True,
-        help_text="Of training and evaluation; null if no such job has succeeded below the root.",
+        help_text="Of training and evaluation; null without past jobs below the root.",
     )
-    past_jobs = serializers.IntegerField(help_text="How many past trainings the estimate is based on.")
+    past_jobs = serializers.IntegerField(
+        help_text="How many past trainings the estimate is based on. Of fewer than three those of other "
+        "tenants are left out."
+    )
     storage_bytes = serializers.IntegerField(
         allow_null=True, help_text="The median of past models of the root; null if there are none."
     )
@@ -65,7 +68,7 @@ class DomainEstimateSerializer(EstimateSerializer):
 
     seconds = SecondsSerializer(
         allow_null=True,
-        help_text="Of further pretraining and of building the table; null if no such job has succeeded.",
+        help_text="Of further pretraining and of building the table; null without past jobs below the root.",
     )
     storage_bytes = serializers.IntegerField(
         allow_null=True, help_text="The median of past domains of the root; null if there are none."
@@ -87,7 +90,7 @@ class EstimateView(OwnerView):
         body["parent"], body["dataset"] = chosen
         actor = request_actor(request)
         config = dry_run(lambda: hplm_create(tenant=self.tenant, **body, actor=actor)).config
-        estimate = hplm_estimate(body["parent"])
+        estimate = hplm_estimate(body["parent"], viewer=self.tenant)
         data = {**asdict(estimate), "warnings": config.get("warnings", [])}
         return Response(EstimateSerializer(data).data)
 
@@ -103,7 +106,7 @@ class _DomainEstimate(GenericAPIView[Version]):
         version = dry_run(create)
         assert version.parent is not None  # only a root's version has none
         config = version.config
-        estimate = domain_estimate(version.parent, settings=config["settings"])
+        estimate = domain_estimate(version.parent, settings=config["settings"], viewer=self.owner)
         data = {**asdict(estimate), "warnings": config.get("warnings", [])}
         return Response(DomainEstimateSerializer(data).data)
 

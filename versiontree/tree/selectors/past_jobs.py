@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import fmean, median
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 from uuid import UUID
 
 from django.db.models import F
@@ -15,11 +15,16 @@ from versiontree.jobs.models import JobEvent, JobKind
 from versiontree.jobs.selectors import succeeded_jobs
 from versiontree.tree.models.version import VersionKind
 
+Value = TypeVar("Value")
+
 HISTORY_LIMIT: Final = 40
 """The past jobs, or versions, that an estimate is based on."""
 STAGE_JOBS: Final = 12
 MIN_STAGE_JOBS: Final = 3
 """With fewer past jobs their stages say nothing."""
+MIN_SHARED: Final = 3
+"""With fewer past jobs, or versions, a median and a range would tell one tenant how long the job of another
+took, or how much it stored."""
 START_STAGE: Final = "start"
 """The time of a job before its first stage."""
 
@@ -47,17 +52,24 @@ class EstimateRange:
 
 
 def past_durations(
-    root_id: int, version_kind: VersionKind, kinds: Collection[JobKind]
+    root_id: int, version_kind: VersionKind, kinds: Collection[JobKind], *, viewer: int | None
 ) -> dict[JobKind, list[float]]:
     """The seconds of the last jobs of these kinds for such versions of this root, of all tenants: they ran on
-    the same machine. One query for each kind."""
+    the same machine. Only those that ``visible_values`` shows to the viewer. One query for each kind."""
     seconds: dict[JobKind, list[float]] = {}
     for kind in kinds:
         past = succeeded_jobs(kind).filter(version__root=root_id, version__kind=version_kind)
         with platform_scope():
-            times = list(past.values_list("took", flat=True)[:HISTORY_LIMIT])
-        seconds[kind] = [took.total_seconds() for took in times]
+            times = list(past.values_list("tenant", "took")[:HISTORY_LIMIT])
+        seconds[kind] = [took.total_seconds() for took in visible_values(times, viewer)]
     return seconds
+
+
+def visible_values(values: Sequence[tuple[int | None, Value]], viewer: int | None) -> list[Value]:
+    """The values, each with its tenant, that an estimate may show to the tenant ``viewer``: its own and the
+    platform's (None) if all are fewer than ``MIN_SHARED``, else all. The platform sees all."""
+    all_shown = viewer is None or len(values) >= MIN_SHARED
+    return [value for tenant, value in values if all_shown or tenant in (viewer, None)]
 
 
 def stage_shares(kind: JobKind, root_id: int, plan: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
