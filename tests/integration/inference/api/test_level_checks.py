@@ -11,7 +11,9 @@ from pytest_django import Settings
 from redis import Redis
 
 from inference.api.level_checks import (
+    MAX_WAITING,
     LevelCheck,
+    LevelChecker,
     check_sample,
     close_level_checks,
     run_check,
@@ -124,6 +126,13 @@ def a_check(served: Served, settings: Settings) -> LevelCheck:
     settings.HMI_CHECK_SHARE = 1.0
     (check,) = sampled_checks(prepared, [{"level": "table", "label": "none of them"}])
     return check
+
+
+def test_checks_beyond_the_waiting_places_are_dropped(db: None, served: Served, settings: Settings) -> None:
+    check, checker = a_check(served, settings), LevelChecker()
+    checker._thread = threading.current_thread()  # nobody takes what waits
+    checker.add([check] * 1000)
+    assert checker._waiting.qsize() == MAX_WAITING
 
 
 @pytest.fixture

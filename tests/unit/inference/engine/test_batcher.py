@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.engine.batcher import BatchLimits, StepCosts, batch_size
-from inference.engine.in_flight import NextBatchTiming
+from inference.engine.in_flight import LayerCallback, NextBatchTiming
 
 lengths_of_rows = st.lists(st.integers(2, 128), max_size=60)
 all_limits = st.builds(BatchLimits, rows=st.integers(1, 40), tokens=st.integers(1, 2000))
@@ -61,6 +61,12 @@ def test_more_tokens_are_never_expected_to_take_less(steps: list[tuple[int, floa
     assert 0 <= costs.of(1) <= costs.of(100) <= costs.of(10_000)
 
 
+@pytest.mark.parametrize(("rows", "tokens"), [(0, 1), (1, 0)])
+def test_limits_without_room_are_refused(rows: int, tokens: int) -> None:
+    with pytest.raises(ValueError, match="room"):
+        BatchLimits(rows, tokens)
+
+
 SECONDS = st.floats(0.0, 10.0)
 
 
@@ -83,3 +89,21 @@ def test_one_slow_file_is_soon_forgotten() -> None:
     for _ in range(60):
         lead.learn(ahead_s=0.001, computing_s=0.1)
     assert lead.layer == 5
+
+
+@given(layers=st.integers(1, 48), steps=st.lists(st.tuples(SECONDS, SECONDS), max_size=20))
+def test_next_batch_is_chosen_before_one_of_the_layers(layers: int, steps: list[tuple[float, float]]) -> None:
+    timing = NextBatchTiming(layers)
+    for ahead, computing in steps:
+        timing.learn(ahead_s=ahead, computing_s=computing)
+        assert timing.layer in range(layers)
+
+
+def test_layer_callback_is_called_once_before_its_layer() -> None:
+    done: list[int] = []
+    callback = LayerCallback(2, lambda: done.append(2))
+    for layer in range(4):
+        callback.before(layer)
+        done.append(layer)
+    assert done == [0, 1, 2, 2, 3]
+    assert callback.seconds > 0

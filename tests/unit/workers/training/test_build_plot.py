@@ -225,6 +225,15 @@ def small_merge_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_merge_batches")
+def test_merge_reports_its_progress(branch: Branch, tmp_path: Path) -> None:
+    recorder = Recorder()
+    report = merge_plots(plots=[branch.plot, branch.plot], out=tmp_path / "out", reporter=recorder)
+    ((name, total, steps),) = recorder.stages
+    assert (name, total) == ("merge tables", report["before"]["rows"])
+    assert steps == [*range(0, report["rows"], 16), total]
+
+
+@pytest.mark.usefixtures("small_merge_batches")
 def test_canceled_merge_stops_at_once_and_leaves_nothing(branch: Branch, tmp_path: Path) -> None:
     cancel = CancelAt(3)
     with pytest.raises(Cancelled):
