@@ -73,14 +73,6 @@ def test_a_taken_port_is_said_and_taken_over_once_it_is_free(
     assert len(caplog.messages) == 1
 
 
-def test_exporter_that_waits_for_its_port_closes_at_once(port: int) -> None:
-    with (
-        socket.create_server((HOST, port)),
-        Exporter(CollectorRegistry(), settings(port), retry_s=3600.0),
-    ):
-        pass
-
-
 def test_exporter_without_a_port_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "bind", lambda *_: pytest.fail("something listens"))
     with Exporter(CollectorRegistry(), ExporterSettings.from_env({})):
