@@ -161,7 +161,7 @@ def test_a_retired_domain_stays_as_long_as_something_stands_on_it(
     assert kept_roles(domain) == set()
 
 
-def test_tables_are_kept_until_they_are_compacted_and_then_only_for_those_who_read_them(
+def test_tables_are_kept_until_compacted_and_then_for_their_readers(
     domain: Version,
 ) -> None:
     text = tree_factory.corpus(None, "more text")

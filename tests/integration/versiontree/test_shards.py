@@ -100,7 +100,7 @@ def test_only_a_failure_that_would_repeat_itself_is_the_end(job: Job) -> None:
         assert (shard.state, shard.attempts) == (state, 1)
 
 
-def test_nobody_works_for_a_job_that_is_over(job: Job) -> None:
+def test_shards_of_an_ended_job_are_neither_renewed_nor_claimed(job: Job) -> None:
     shard = take(job)
     job_confirm_cancel(job_id=job.pk, worker=Job.unscoped.get(pk=job.pk).worker)
     with pytest.raises(LeaseLost):

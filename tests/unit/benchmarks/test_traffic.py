@@ -73,7 +73,7 @@ def test_figures_are_medians_of_the_ratios_within_a_repeat() -> None:
     assert made["worker_ms_per_text_1x1"] == pytest.approx(20.0)
 
 
-def test_what_is_served_is_what_a_fine_tuning_makes_by_default() -> None:
+def test_served_pets_have_the_defaults_of_fine_tuning() -> None:
     assert PETS[DEFAULT_PET] == FineTuneSettings().spec
     assert FineTuneSettings().pooling == POOLING
     assert real_texts.ALPHA == DEFAULT_ALPHA

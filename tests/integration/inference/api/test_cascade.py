@@ -151,7 +151,7 @@ def test_a_setting_that_prunes_computes_less_of_the_texts_that_go_on(ask: Ask) -
     assert found == up_to_rounding(results(ask, GRADED, TEXTS[::-1], target=0.85)[::-1])
 
 
-def test_who_asks_for_tokens_sees_what_the_tables_had_of_a_text_that_went_on(ask: Ask) -> None:
+def test_tokens_of_an_escalated_text_show_what_the_tables_had(ask: Ask) -> None:
     for found in results(ask, GRADED, explain=True, quality="balanced"):
         assert {token["level"] for token in found["tokens"]} <= {"trigram", "bigram", "unigram"}
     for found in results(ask, GRADED, explain=True, quality="exact"):

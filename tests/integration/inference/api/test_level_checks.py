@@ -103,7 +103,7 @@ def test_a_tenant_may_turn_the_checks_off(
     assert sampled_checks(prepared, results) == []
 
 
-def test_what_no_worker_computes_in_time_is_not_counted_and_leaves_nothing(
+def test_check_that_times_out_is_not_counted_and_leaves_the_queue(
     db: None,
     served: Served,
     busy: InferenceWorker,
@@ -152,7 +152,7 @@ def committed_counts(db: None) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("committed_counts")
-def test_answers_are_checked_without_anybody_asking(
+def test_sampled_answers_are_checked_in_a_thread(
     served: Served, worker: InferenceWorker, settings: Settings
 ) -> None:
     call = parse_call({"model": "graded", "inputs": TEXTS[:3], "quality": "fast"})

@@ -78,7 +78,7 @@ def test_a_branch_of_another_tenant_is_not_there(site: Site, refuses: Refuses) -
     assert (version.tenant, version.parent) == (site.globex.tenant, site.root)
 
 
-def test_what_is_there_or_belongs_nowhere_is_refused(site: Site, refuses: Refuses) -> None:
+def test_archive_of_an_existing_model_or_without_a_tenant_is_refused(site: Site, refuses: Refuses) -> None:
     for version in (site.root, site.domain):
         error = refuses(ErrorCode.CONFLICT, zipped(version, branch=True), tenant=None)
         assert version.name in error.message

@@ -75,7 +75,9 @@ def profile(*candidates: Candidate, chosen: int = 0) -> CascadeProfile:
 
 @settings(max_examples=40)
 @given(profiles())
-def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, saved: CascadeProfile) -> None:
+def test_saved_profile_is_loaded_unchanged(
+    tmp_path_factory: pytest.TempPathFactory, saved: CascadeProfile
+) -> None:
     folder = tmp_path_factory.mktemp("profile")
     saved.save(folder)
     assert CascadeProfile.load(folder) == saved

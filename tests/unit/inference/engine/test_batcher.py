@@ -21,7 +21,7 @@ def test_as_many_of_the_first_rows_go_as_the_limits_allow(lengths: list[int], li
         assert sum(lengths[: count + 1]) > limits.tokens
 
 
-def test_how_many_rows_take_twice_as_long_as_one() -> None:
+def test_rows_in_a_time_are_limited_by_costs_and_batch_limits() -> None:
     assert StepCosts(0.01, 1e-3).rows_in(2.0, 10, BatchLimits()) == 3
     assert StepCosts(1.0, 1e-5).rows_in(2.0, 10, BatchLimits()) == 32
     assert StepCosts(1.0, 1e-5).rows_in(2.0, 10, BatchLimits(tokens=50)) == 5

@@ -40,7 +40,7 @@ def test_the_least_recently_used_goes_first() -> None:
     assert shelf.taken == [FIRST, SECOND, THIRD, SECOND]
 
 
-def test_what_is_leased_stays_and_what_had_no_place_goes_afterwards() -> None:
+def test_leased_models_stay_beyond_the_budget_until_released() -> None:
     pool = Shelf().pool(room_for(2))
     numbers = [len(KINDS) * number for number in range(5)]
     leases = [pool.acquire(identity(number)) for number in numbers]

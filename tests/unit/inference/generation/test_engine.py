@@ -107,7 +107,7 @@ def test_the_newest_is_preempted_and_the_oldest_never_waits() -> None:
     assert prefills["3"] > 1
 
 
-def test_what_can_never_fit_is_not_accepted() -> None:
+def test_request_that_can_never_fit_is_refused() -> None:
     world = World(context=16, blocks=64)
     for request in (a_request("r", (1,) * 16, 1), a_request("r", (1,) * 10, 7), a_request("r", (1, 50))):
         with pytest.raises(HplmError, match="invalid_field"):
@@ -116,7 +116,7 @@ def test_what_can_never_fit_is_not_accepted() -> None:
 
 
 @pytest.mark.parametrize(("context", "blocks"), [(16, 64), (64, 4)])
-def test_what_just_fits_is_generated_to_its_end(context: int, blocks: int) -> None:
+def test_request_that_just_fits_is_completed(context: int, blocks: int) -> None:
     world = World(context=context, blocks=blocks, block_size=4)
     request = a_request("r", (1,) * 10, 6)
     world.add(request)
@@ -193,7 +193,7 @@ def test_a_lost_device_is_for_the_process_to_handle() -> None:
         world.drain()
 
 
-def test_a_load_that_takes_for_ever_delays_nobody_else() -> None:
+def test_endless_load_delays_no_other_request() -> None:
     world = World()
     world.add(a_request("warm"))
     world.step()

@@ -169,7 +169,7 @@ def test_a_row_whose_pet_lacks_a_part_is_left_as_it_was_bit_by_bit() -> None:
 
 
 @given(specs)
-def test_what_is_stored_of_a_pet_is_read_back(spec: PetSpec) -> None:
+def test_stored_pet_is_read_back_unchanged(spec: PetSpec) -> None:
     pet = learnt(spec)
     shape = {"layers": SHAPE.layers, "hidden": SHAPE.hidden, "inner": SHAPE.inner}
     again = PetWeights.from_stored(pet.spec.to_json(), shape, pet.stored(torch.float32))
