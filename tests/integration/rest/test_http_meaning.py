@@ -78,7 +78,7 @@ def test_compressed_body_is_refused_as_such(owner: APIClient) -> None:
         assert plain.status_code != 415, path
 
 
-def test_the_open_inference_protocol_says_which_packings_it_takes(owner: APIClient) -> None:
+def test_open_inference_protocol_names_the_encodings_it_accepts(owner: APIClient) -> None:
     answer = owner.post(OIP, "{}", content_type=JSON, headers={"Content-Encoding": "br"})
     assert answer.status_code == 415
     assert answer["Accept-Encoding"] == "gzip, deflate, identity"

@@ -212,7 +212,7 @@ def test_staging_folders_go_with_their_jobs(building: Version, domain: Version) 
     assert not staging_folder(store().root, ended).exists()
 
 
-def test_the_command_says_what_it_would_do(root: Version, acme: TenantFixture) -> None:
+def test_dry_run_of_the_command_lists_what_it_would_remove(root: Version, acme: TenantFixture) -> None:
     version = tree_factory.ready_hplm(root, "spam", acme)
     hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     out = StringIO()

@@ -73,7 +73,7 @@ def test_a_check_counts_whether_the_level_full_gives_the_same_answer(
     assert list(UsageDay.unscoped.order_by("pk").values()) == usage, "nobody is charged"
 
 
-def test_the_sample_is_of_what_the_tables_answered_and_always_the_same(
+def test_sample_of_answers_of_the_tables_is_deterministic(
     db: None, served: Served, worker: InferenceWorker, settings: Settings
 ) -> None:
     prepared, results = answered(served, "graded", "balanced")

@@ -208,7 +208,7 @@ def test_invalid_completion_is_refused_at_its_field(
     assert error(program.post("/v1/chat/completions", asked, format="json")) == expected
 
 
-def test_models_that_write_are_asked_here_alone_and_by_keys_that_may(
+def test_generative_models_answer_here_alone_and_to_keys_with_the_scope(
     program: APIClient, served: Served
 ) -> None:
     classified = program.post("/api/v1/infer", {"model": "writer", "inputs": ["a"]}, format="json")

@@ -205,7 +205,7 @@ def test_a_limit_that_is_changed_holds_at_once(process: Callable[[], LocalBucket
     wait_until(lambda: may(buckets, limit(6000)))  # it fills from where it stood
 
 
-def test_few_of_many_requests_ask_valkey(process: Callable[[], LocalBuckets], redis: Redis) -> None:
+def test_few_of_many_requests_reach_valkey(process: Callable[[], LocalBuckets], redis: Redis) -> None:
     buckets, before = process(), questions(redis)
     for _ in range(3000):
         buckets.spend([limit(60_000)], 1)

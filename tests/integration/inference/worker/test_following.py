@@ -69,7 +69,7 @@ def test_requests_are_answered_while_the_next_revision_is_read(
     assert desk.catalogue.manifest.revision == 2
 
 
-def test_a_request_for_what_was_just_published_waits_until_it_is_read(
+def test_request_for_an_unread_revision_waits_until_it_is_read(
     desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
     new, old = request_for(of_domain(world), "the river"), request_for(under_root(world), "the river")
@@ -95,7 +95,7 @@ def test_requests_for_an_unread_revision_do_not_delay_others(
         assert_right(world, request, answered(desk, request))
 
 
-def test_a_request_for_what_was_just_published_waits_no_longer_than_its_deadline(
+def test_request_for_an_unread_revision_waits_until_its_deadline(
     desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
     request = request_for(of_domain(world), "the river", seconds=50)

@@ -99,9 +99,7 @@ def test_an_unknown_hplm_is_refused(desk: Desk, world: TinyWorld) -> None:
     assert [code_of(reply) for reply in desk.ask(*requests)] == ["not_found"] * 3
 
 
-def test_a_version_is_never_answered_by_other_content_than_was_asked_for(
-    desk: Desk, world: TinyWorld
-) -> None:
+def test_request_with_another_digest_is_not_answered(desk: Desk, world: TinyWorld) -> None:
     wrong = msgspec.structs.replace(request_for(world.hplms[0], "river"), digest=world.hplms[1].digest)
     [reply] = desk.ask(wrong)
     assert code_of(reply) == "inference_failed"

@@ -37,7 +37,7 @@ def test_costs_of_steps_are_learnt_from_steps_of_different_sizes() -> None:
     assert costs.of(50) == pytest.approx(0.0055, rel=0.2)
 
 
-def test_steps_that_are_all_alike_are_taken_to_cost_by_their_tokens() -> None:
+def test_equal_steps_are_estimated_by_their_tokens_alone() -> None:
     costs = StepCosts()
     for _ in range(100):
         costs.learn(64, 0.032)
@@ -45,7 +45,7 @@ def test_steps_that_are_all_alike_are_taken_to_cost_by_their_tokens() -> None:
     assert costs.of(128) == pytest.approx(0.064, rel=0.05)
 
 
-def test_a_step_that_waited_for_something_else_says_little() -> None:
+def test_outlier_step_changes_the_costs_little() -> None:
     costs = StepCosts()
     for _ in range(100):
         costs.learn(64, 0.032)

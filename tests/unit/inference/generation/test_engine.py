@@ -35,7 +35,7 @@ def error_code(world: World, name: str) -> str:
     return error.code
 
 
-def test_each_token_is_an_event_and_the_last_one_says_why() -> None:
+def test_each_token_is_an_event_and_the_last_has_the_finish_reason() -> None:
     world = World()
     request = a_request("r", max_tokens=3)
     world.add(request)
@@ -250,7 +250,7 @@ def test_a_warm_adapter_does_not_wait_for_a_cold_one_without_room() -> None:
     world.drain()
 
 
-def test_the_counts_say_what_runs_waits_and_was_done() -> None:
+def test_counts_have_running_waiting_and_computed_work() -> None:
     world = World(blocks=16, block_size=4, sequences=2)
     for number in range(3):
         world.add(a_request(str(number), (1,) * 8, 4))

@@ -95,7 +95,7 @@ def by_definition(layer: Layer, hidden: Tensor, pet: PetWeights, index: int) -> 
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=6),
     st.sampled_from([torch.float32, torch.bfloat16]),
 )
-def test_pets_of_any_kind_side_by_side_each_do_what_they_are_defined_to(
+def test_mixed_batch_of_pets_computes_the_definition_of_each(
     chosen: list[PetSpec], sequences: list[tuple[int, int]], dtype: torch.dtype
 ) -> None:
     torch.manual_seed(0)

@@ -96,7 +96,7 @@ def test_batch_size_follows_the_costs_of_the_own_root() -> None:
     assert [waiting.tenant for waiting in desk.take().waiting] == ["a"] * 4  # two rows for each of both
 
 
-def test_a_row_that_fails_is_charged_what_was_expected() -> None:
+def test_failed_row_is_charged_its_expected_cost() -> None:
     desk = Desk()
     desk.add("a", 8)
     batch = desk.take()

@@ -110,7 +110,7 @@ def test_bigrams_come_on_both_sides_and_ends_and_words_are_always_there(
     assert levels[fragments.LEVEL_UNI] == {(missing, f[1], missing) for text in texts for f in text}
 
 
-def test_rows_hold_what_the_lower_half_says(branch: Branch, built: Built) -> None:
+def test_rows_equal_the_states_of_the_lower_layers(branch: Branch, built: Built) -> None:
     table, lower = PlotTable.open(built[0] / "out"), LocalLower.load(branch.lower)
     with torch.no_grad():
         expected = lower(torch.from_numpy(fragments.unpack(table.keys)))
