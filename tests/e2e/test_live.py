@@ -75,7 +75,7 @@ def test_the_web_server_stops_in_order_though_pages_follow_and_they_catch_up_whe
     assert told(page).count("note meanwhile") == 1
 
 
-def test_where_events_do_not_come_through_the_page_asks_and_says_so(at_web: BrowserContext, job: Job) -> None:
+def test_page_without_events_polls_and_shows_a_notice(at_web: BrowserContext, job: Job) -> None:
     at_web.route("**/live/**", lambda route: route.abort())
     page = opened(at_web, job)
     expect(page.locator(".live-mode")).to_contain_text(POLLING)

@@ -50,7 +50,7 @@ def other(browser: Browser, live_server: LiveServer) -> Iterator[Page]:
         yield context.new_page()
 
 
-def test_somebody_new_is_invited_opens_the_link_and_works_in_the_tenant(
+def test_invited_person_opens_the_link_and_works_in_the_tenant(
     signed_in: Page, other: Page, mailoutbox: list[EmailMessage]
 ) -> None:
     signed_in.get_by_role("link", name="Members").click()

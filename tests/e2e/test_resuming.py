@@ -123,6 +123,21 @@ def changed(file: Path) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def test_renamed_or_changed_file_is_another_upload(tab: Page, tmp_path: Path) -> None:
+    file = corpus_of(MEBIBYTE, tmp_path)
+    choose(tab, file)
+    complete(tab, file)
+    renamed = file.rename(tmp_path / "leaflets.txt")
+    choose(tab, renamed)
+    expect(tab.get_by_text("Uploaded", exact=True)).to_be_visible()
+    digest = changed(renamed)
+    choose(tab, renamed)
+    expect(tab.get_by_text("Uploaded", exact=True)).to_be_visible()
+    assert Upload.unscoped.latest("created_at").sha256 == digest
+    names = Upload.unscoped.order_by("created_at").values_list("filename", flat=True)
+    assert list(names) == ["leaflets-of-june.txt", "leaflets.txt", "leaflets.txt"]
+
+
 def test_a_file_that_changed_while_it_was_half_done_begins_anew(tab: Page, large_file: Path) -> None:
     tab.add_init_script(HOLD)
     choose(tab, large_file)

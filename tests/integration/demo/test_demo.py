@@ -79,7 +79,7 @@ def printed(environment: dict[str, str], document: dict[str, object]) -> Iterato
     assert process.returncode == 0
 
 
-def test_the_report_tells_of_every_model_and_no_request_failed(document: dict[str, object]) -> None:
+def test_report_has_every_model_and_no_failed_request(document: dict[str, object]) -> None:
     rows, figures = document["rows"], document["figures"]
     assert isinstance(rows, list)
     assert isinstance(figures, dict)
@@ -106,7 +106,7 @@ def test_the_report_tells_of_every_model_and_no_request_failed(document: dict[st
             assert row[f"texts/s {way}"] > 0
 
 
-def test_the_report_tells_how_the_generative_models_write(document: dict[str, object]) -> None:
+def test_report_has_quality_and_speed_of_generative_models(document: dict[str, object]) -> None:
     rows, figures = document["rows"], document["figures"]
     assert isinstance(rows, list)
     assert isinstance(figures, dict)

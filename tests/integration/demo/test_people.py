@@ -24,7 +24,7 @@ def can_sign_in(login: Login) -> bool:
     return Client().post("/login/", form).status_code == 302
 
 
-def test_everybody_can_sign_in_and_every_tenant_has_a_key_that_works() -> None:
+def test_each_person_can_sign_in_and_each_tenant_has_a_valid_key() -> None:
     logins = people_ensure()
     assert set(logins) == {ADMIN, "acme", "globex", "initech", "umbrella", "hooli", "vandelay"}
     assert all(can_sign_in(login) for login in logins.values())

@@ -67,6 +67,20 @@ def test_the_link_is_shown_once_and_what_is_wrong_with_an_address_at_its_field(
     assert "invitation" in said(owner.post(f"/t/acme/members/invitations/{pk}/resend/", follow=True))
 
 
+def test_key_is_shown_once_and_has_no_button_once_revoked(owner: Client, world: World) -> None:
+    created: Any = owner.post(f"{KEYS}new/", {"name": "Desk", "scopes": ["infer"], "days": "30"})
+    plaintext = created.context["plaintext"]
+    assert re.fullmatch(r"\w{8}\.\w{32}", plaintext)
+    assert plaintext in said(created)
+    listed, revoke = owner.get(KEYS), f"{KEYS}{plaintext.partition('.')[0]}/revoke/"
+    assert plaintext not in listed.content.decode()
+    assert f'action="{revoke}"' in listed.content.decode()
+    page: Any = owner.post(revoke, follow=True)
+    assert "API key revoked." in said(page)
+    assert revoke not in page.content.decode()
+    assert ApiKey.unscoped.get().revoked
+
+
 def test_a_key_is_rotated_on_its_page_and_both_are_shown_as_linked(owner: Client, world: World) -> None:
     old, _ = api_key_create(tenant=world.tenant, name="Desk", scopes=["infer"], created_by=world.owner)
     page: Any = owner.post(f"{KEYS}{old.prefix}/rotate/", {"overlap": "3600"})

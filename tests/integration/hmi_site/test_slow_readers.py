@@ -77,14 +77,16 @@ def test_idle_downloads_hold_no_thread_and_no_connection_to_the_database(
     assert get(web, path, key).content == LARGE
 
 
-def test_idle_connections_keep_nobody_out(web: Web, open_wires: ExitStack) -> None:
+def test_idle_connections_do_not_block_new_ones(web: Web, open_wires: ExitStack) -> None:
     for _ in range(settings.HMI_WEB_THREADS + settings.HMI_LIVE_STREAMS + 50):
         open_wires.enter_context(Wire(web.url))
     assert get(web, "/health/live", within_s=20).status_code == 200  # before the first of them are given up
 
 
 @pytest.mark.parametrize("web", [HURRIED], indirect=True)
-def test_who_does_not_read_is_cut_off(web: Web, served: World, open_wires: ExitStack) -> None:
+def test_connection_of_a_client_that_does_not_read_is_closed(
+    web: Web, served: World, open_wires: ExitStack
+) -> None:
     key = served.key()[1]
     path = kept(web, key)
     asleep = [asking(web, path, open_wires, f"X-Api-Key: {key}") for _ in range(MAX_CONCURRENT_DOWNLOADS)]

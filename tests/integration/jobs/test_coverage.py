@@ -62,7 +62,7 @@ def test_measured_coverage_is_not_measured_again(world: World) -> None:
     assert set(Coverage.unscoped.values_list("pk", "measured_at")) == before
 
 
-def test_a_table_that_cannot_be_read_is_said_and_the_others_are_measured(world: World) -> None:
+def test_unreadable_table_is_reported_and_the_others_are_measured(world: World) -> None:
     inputs = build_inputs(world.domain)
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     for file in store.path("plot", inputs.plots[0].digest).iterdir():

@@ -43,9 +43,7 @@ def elsewhere(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["hmi.example"]
 
 
-def test_a_host_that_is_not_ours_is_told_with_the_setting_that_would_add_it(
-    client: Client, elsewhere: None
-) -> None:
+def test_unknown_host_is_refused_with_the_setting_that_adds_it(client: Client, elsewhere: None) -> None:
     answer = client.get("/api/v1/models", headers={"Host": "evil.example:8000"})
     assert error(answer) == (400, "unknown_host", "Host")
     message = answer.json()["error"]["message"]
@@ -58,7 +56,7 @@ def test_a_host_that_is_not_ours_is_told_with_the_setting_that_would_add_it(
     assert "HMI_ALLOWED_HOSTS" in of_oip.json()["error"]
 
 
-def test_a_page_tells_the_host_without_taking_its_markup(client: Client, elsewhere: None) -> None:
+def test_unknown_host_is_escaped_in_the_page(client: Client, elsewhere: None) -> None:
     answer = client.get("/login/", headers={"Host": "<script>alert(1)</script>" + "x" * 9999})
     page = answer.content.decode()
     assert answer.status_code == 400
@@ -70,7 +68,7 @@ def test_a_page_tells_the_host_without_taking_its_markup(client: Client, elsewhe
 # --- kinds of content -------------------------------------------------------------------------------------
 
 
-def test_a_body_that_is_packed_is_told_as_such(owner: APIClient) -> None:
+def test_compressed_body_is_refused_as_such(owner: APIClient) -> None:
     for path in (MANAGE, INFER, FINE_TUNING, "/api/v1/tenants/acme/uploads"):
         body = gzip.compress(b"{}")
         answer = owner.post(path, body, content_type=JSON, headers={"Content-Encoding": "gzip"})
@@ -80,7 +78,7 @@ def test_a_body_that_is_packed_is_told_as_such(owner: APIClient) -> None:
         assert plain.status_code != 415, path
 
 
-def test_the_open_inference_protocol_says_which_packings_it_takes(owner: APIClient) -> None:
+def test_open_inference_protocol_names_the_encodings_it_accepts(owner: APIClient) -> None:
     answer = owner.post(OIP, "{}", content_type=JSON, headers={"Content-Encoding": "br"})
     assert answer.status_code == 415
     assert answer["Accept-Encoding"] == "gzip, deflate, identity"
@@ -174,7 +172,7 @@ def test_a_key_that_stands_twice_is_refused_by_its_name(owner: APIClient) -> Non
         assert "'same'" in answer.json()["error"]["message"], path
 
 
-def test_what_is_nested_beyond_use_is_refused(owner: APIClient) -> None:
+def test_deeply_nested_body_is_refused(owner: APIClient) -> None:
     for depth in (100, 900, 90_000):
         for path in (MANAGE, INFER, OIP):
             body = json.dumps({"name": 0}).replace("0", "[" * depth + "]" * depth)

@@ -35,7 +35,7 @@ def with_key(world: World) -> APIClient:
     return world.client(key=world.key()[1])
 
 
-def test_a_secret_is_shown_again_to_who_asked_and_stands_nowhere_in_the_open(world: World) -> None:
+def test_repeated_request_has_the_same_secret_stored_encrypted(world: World) -> None:
     client = with_key(world)
     first = post(client, "webhooks", HOOK, "k1")
     again = post(client, "webhooks", dict(reversed(HOOK.items())), "k1")
@@ -74,7 +74,7 @@ def test_files_are_compared_by_their_bytes_and_errors_are_not_kept(world: World)
     assert Corpus.unscoped.count() == 1
 
 
-def test_uploads_are_told_apart_by_what_their_headers_say(world: World) -> None:
+def test_uploads_with_other_headers_are_other_requests(world: World) -> None:
     client = with_key(world)
 
     def begin(size: int) -> Any:
@@ -123,9 +123,7 @@ def at_once(count: int, act: Callable[[], Any]) -> list[Any]:
         return list(pool.map(run, range(count)))
 
 
-def test_of_many_at_once_one_is_done_and_others_are_told_to_wait(
-    transactional_db: None, upload_root: Any
-) -> None:
+def test_concurrent_requests_with_one_key_are_done_once(transactional_db: None, upload_root: Any) -> None:
     world = make_world()
     client = with_key(world)
     for key in ("k1", "k2", "k3"):

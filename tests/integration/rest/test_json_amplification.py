@@ -82,7 +82,7 @@ def test_so_is_one_of_a_mebibyte_where_things_are_managed(owner: APIClient, piec
         assert times < 30
 
 
-def test_what_is_packed_is_held_to_the_same(owner: APIClient) -> None:
+def test_compressed_body_is_limited_by_its_unpacked_size(owner: APIClient) -> None:
     plain = listed(b"{},", 16 * MEBIBYTE - 100)
     body = zlib.compress(plain)
     times, answer = growth(owner, OIP, body, **{"Content-Encoding": "deflate"})

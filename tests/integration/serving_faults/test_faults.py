@@ -80,7 +80,7 @@ def test_requests_accepted_before_valkey_was_killed_are_answered_after_it_is_bac
     assert (site.web.child.pid, site.web.runs()) == (web, True)
 
 
-def test_requests_while_valkey_is_killed_are_answered_or_told_to_come_back(site: Installation) -> None:
+def test_requests_while_valkey_is_killed_are_answered_or_refused_with_retry_after(site: Installation) -> None:
     answers: list[tuple[str, httpx.Response]] = []
     enough = threading.Event()
 
@@ -122,7 +122,7 @@ def test_computed_requests_are_answered_without_postgres(site: Installation) -> 
         site.assert_right(waiting.result(), text)
 
 
-def test_new_requests_are_told_to_come_back_and_all_recover_by_themselves(site: Installation) -> None:
+def test_requests_are_refused_without_the_database_and_answered_once_it_is_back(site: Installation) -> None:
     worker, web = site.worker, site.web.child.pid
     site.assert_right(site.ask("before"), "before")
     site.postgres.kill()
@@ -140,7 +140,7 @@ def test_new_requests_are_told_to_come_back_and_all_recover_by_themselves(site: 
     assert (site.web.child.pid, site.web.runs()) == (web, True)
 
 
-def test_a_page_of_somebody_signed_in_says_so_too(site: Installation) -> None:
+def test_page_of_a_signed_in_member_is_503_without_the_database(site: Installation) -> None:
     with httpx.Client(base_url=site.web.url, trust_env=False, timeout=60, follow_redirects=True) as person:
         person.get("/login/")
         token = next(value for name, value in person.cookies.items() if name.startswith("hmi_csrf"))
@@ -155,7 +155,7 @@ def test_a_page_of_somebody_signed_in_says_so_too(site: Installation) -> None:
     assert "database" in page.text
 
 
-def test_the_first_who_ask_after_a_restart_that_nobody_noticed_are_answered(site: Installation) -> None:
+def test_first_requests_after_an_unnoticed_restart_are_answered(site: Installation) -> None:
     """Connections that the web kept from before are of no use, and must not be tried on them."""
     site.worker.pause()
     asked = site.asking(*TEXTS)

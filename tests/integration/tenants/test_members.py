@@ -35,7 +35,7 @@ RIGHTS = [
 ]
 
 
-def test_a_stranger_finds_nothing_and_a_member_without_the_right_is_told(world: World) -> None:
+def test_stranger_gets_not_found_and_member_without_the_right_forbidden(world: World) -> None:
     for who, needs, code in RIGHTS:
         user = getattr(world, who)
         if code is None:
@@ -46,7 +46,7 @@ def test_a_stranger_finds_nothing_and_a_member_without_the_right_is_told(world: 
             refused(code, partial(tenant_for, user, "acme", needs))
 
 
-def test_nobody_is_asked_to_sign_in_whether_the_tenant_exists_or_not(world: World) -> None:
+def test_anonymous_user_is_refused_whether_the_tenant_exists_or_not(world: World) -> None:
     refused(ErrorCode.UNAUTHENTICATED, lambda: require_role(AnonymousUser(), world.tenant, "viewer"))
     refused(ErrorCode.UNAUTHENTICATED, lambda: tenant_for(AnonymousUser(), "acme", "viewer"))
     refused(ErrorCode.UNAUTHENTICATED, lambda: tenant_for(AnonymousUser(), "nowhere", "viewer"))
@@ -102,7 +102,7 @@ def test_a_suspended_tenant_is_closed_to_its_members_until_it_is_resumed(world: 
     assert verbs == [("tenant.resume", "staff"), ("tenant.suspend", "staff")]
 
 
-def test_nobody_is_added_twice_or_in_an_unknown_role(world: World) -> None:
+def test_second_membership_and_unknown_role_are_refused(world: World) -> None:
     refused(ErrorCode.CONFLICT, lambda: member_add(tenant=world.tenant, user=world.owner, role="viewer"))
     refused(
         ErrorCode.INVALID_FIELD, lambda: member_add(tenant=world.tenant, user=world.stranger, role="king")
@@ -121,7 +121,7 @@ def test_the_last_owner_stays(world: World) -> None:
     assert Membership.objects.for_tenant(world.tenant).filter(role="owner").get().user == world.developer
 
 
-def test_keys_of_whoever_is_removed_go_on_unless_they_are_revoked_as_well(world: World) -> None:
+def test_keys_of_a_removed_member_stay_valid_unless_revoked(world: World) -> None:
     def make(name: str) -> ApiKey:
         key, _ = api_key_create(
             tenant=world.tenant, name=name, scopes=["infer"], created_by=getattr(world, name)
@@ -138,7 +138,7 @@ def test_keys_of_whoever_is_removed_go_on_unless_they_are_revoked_as_well(world:
     assert told == [(False, False), (True, False), (False, True)]
 
 
-def test_leaving_is_told_apart_from_being_removed_and_no_change_is_no_event(world: World) -> None:
+def test_leaving_and_removal_are_different_events_and_no_change_is_none(world: World) -> None:
     for who, by in ((world.developer, world.developer), (world.viewer, world.owner)):
         member = membership_of(who, world.tenant)
         assert member is not None
@@ -153,7 +153,7 @@ def test_leaving_is_told_apart_from_being_removed_and_no_change_is_no_event(worl
 
 
 @platform_scope()
-def test_of_owners_who_go_at_once_one_stays(committed: World) -> None:
+def test_one_of_the_owners_who_leave_at_once_stays(committed: World) -> None:
     staff = committed.staff
     for round_number in range(5):
         people = [make_user(f"owner-{round_number}-{n}") for n in range(4)]

@@ -47,7 +47,7 @@ def readable_checkpoint(folder: Path, *, positions: int) -> str:
     return str(source)
 
 
-def test_the_longest_text_that_was_asked_for_is_what_a_root_will_read(
+def test_warning_of_cut_texts_follows_the_chosen_longest_text(
     staff: Client, tmp_path: Path, upload_root: Path
 ) -> None:
     text = corpus_upload(tenant=None, name="fables", stream=stream("the cat\n" * 50), filename="a.txt")

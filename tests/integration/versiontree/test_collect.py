@@ -161,7 +161,7 @@ def test_a_retired_domain_stays_as_long_as_something_stands_on_it(
     assert kept_roles(domain) == set()
 
 
-def test_tables_are_kept_until_they_are_compacted_and_then_only_for_those_who_read_them(
+def test_tables_are_kept_until_compacted_and_then_for_their_readers(
     domain: Version,
 ) -> None:
     text = tree_factory.corpus(None, "more text")
@@ -212,7 +212,7 @@ def test_staging_folders_go_with_their_jobs(building: Version, domain: Version) 
     assert not staging_folder(store().root, ended).exists()
 
 
-def test_the_command_says_what_it_would_do(root: Version, acme: TenantFixture) -> None:
+def test_dry_run_of_the_command_lists_what_it_would_remove(root: Version, acme: TenantFixture) -> None:
     version = tree_factory.ready_hplm(root, "spam", acme)
     hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     out = StringIO()

@@ -110,7 +110,7 @@ def decoder(tmp_path: Path) -> Version:
     return tree_factory.ready_decoder(tmp_path)
 
 
-def test_the_api_refuses_what_creating_would_refuse(root: Version, acme: TenantFixture) -> None:
+def test_estimates_are_refused_where_the_creation_is(root: Version, acme: TenantFixture) -> None:
     for wrong, param in (
         ({"name": "No"}, "name"),
         ({"parent": 0}, "parent"),

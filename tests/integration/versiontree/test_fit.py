@@ -172,7 +172,7 @@ def test_a_fit_is_computed_once_and_one_at_a_time_for_each_tenant(
     assert key.get(fits[1], {"root": "bert"}).status_code == 200
 
 
-def test_the_platforms_corpora_are_everybodys_to_ask_about(
+def test_corpora_of_the_platform_can_be_checked_by_any_tenant(
     reader: Version, acme: TenantFixture, key: APIClient, staff: APIClient
 ) -> None:
     shared, own = corpus(None, ["Hund"] * 8), corpus(acme.tenant, list(KNOWN))
@@ -209,7 +209,7 @@ def test_a_check_says_how_much_of_the_rows_the_root_would_cut_off(
     assert looked_at(acme, "corpus", texts).preview["fit"]["too_long"] == "pieces"
 
 
-def test_a_root_that_cannot_be_asked_spoils_no_check_and_only_what_is_our_fault_is_logged(
+def test_unreadable_root_fails_no_check_and_unexpected_errors_are_logged(
     reader: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", reader.digest) / "root.json").unlink()

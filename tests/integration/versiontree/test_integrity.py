@@ -207,7 +207,7 @@ REFUSED: dict[str, tuple[str, Callable[[Tree], object]]] = {
 }
 
 
-def test_what_breaks_the_tree_is_refused_by_the_database(tree: Tree) -> None:
+def test_database_refuses_rows_that_break_the_tree(tree: Tree) -> None:
     faults = []
     for what, (words, act) in REFUSED.items():
         try:

@@ -98,7 +98,7 @@ def test_a_job_whose_worker_dies_every_time_is_given_up(
     assert (building.state, evaluating.state) == ("failed", JobState.CANCELLED)
 
 
-def test_a_dead_worker_that_was_asked_to_stop_leaves_a_cancelled_job(tuning: Job, building: Version) -> None:
+def test_job_of_a_dead_worker_is_cancelled_if_that_was_requested(tuning: Job, building: Version) -> None:
     tree_factory.claim(tuning)
     job_cancel(job=tuning, actor=None)
     tree_factory.expire(tuning)
@@ -108,7 +108,7 @@ def test_a_dead_worker_that_was_asked_to_stop_leaves_a_cancelled_job(tuning: Job
     assert (tuning.state, building.state) == (JobState.CANCELLED, "failed")
 
 
-def test_a_worker_that_shuts_down_hands_its_job_back_at_no_cost_or_cancels_it_as_asked(tuning: Job) -> None:
+def test_worker_that_shuts_down_releases_its_job_or_cancels_it_as_requested(tuning: Job) -> None:
     worker = tree_factory.claim(tuning)
     job_release(job_id=tuning.pk, worker=worker)
     tuning.refresh_from_db()

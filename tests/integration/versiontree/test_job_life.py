@@ -40,7 +40,7 @@ def test_jobs_run_one_after_the_other_and_the_last_makes_the_version_ready(
     assert Alias.unscoped.get(hplm=building.hplm, name="default").version == building
 
 
-def test_a_failed_job_fails_its_version_and_cancels_what_waited_until_a_retry_runs_the_chain_again(
+def test_failed_job_fails_its_version_and_cancels_those_behind_it_until_a_retry(
     tuning: Job, building: Version, evaluating: Job, acme: TenantFixture
 ) -> None:
     worker = tree_factory.claim(tuning)

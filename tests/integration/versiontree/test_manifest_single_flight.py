@@ -89,7 +89,7 @@ def test_callers_waiting_during_a_run_share_the_next_one(
     assert work.runs == 2
 
 
-def test_after_a_failed_run_the_next_who_waits_runs(name: Path, reads: list[int]) -> None:
+def test_next_waiting_caller_runs_after_a_failed_run(name: Path, reads: list[int]) -> None:
     tried: list[str] = []
 
     def work() -> None:

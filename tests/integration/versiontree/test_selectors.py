@@ -107,7 +107,9 @@ def test_a_plot_chain_goes_from_the_nearest_domain_to_the_root(
     assert newer.domain_or_root() == private
 
 
-def test_a_job_finds_what_it_builds_on(root: Version, domain: Version, acme: TenantFixture) -> None:
+def test_build_inputs_are_the_artifacts_of_the_version_and_its_parents(
+    root: Version, domain: Version, acme: TenantFixture
+) -> None:
     own = {link.role: link.artifact for link in domain.artifact_links.select_related("artifact")}
     above = {link.role: link.artifact for link in root.artifact_links.select_related("artifact")}
     inputs = build_inputs(domain)

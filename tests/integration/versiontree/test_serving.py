@@ -113,9 +113,7 @@ def test_a_weight_is_published_when_it_is_set(model: Version, acme: TenantFixtur
     assert read(manifest)["revision"] == before["revision"] + 1
 
 
-def test_a_damaged_manifest_is_written_anew_and_one_that_would_say_the_same_is_left_alone(
-    model: Version, manifest: Path
-) -> None:
+def test_damaged_manifest_is_rewritten_and_an_unchanged_one_is_not(model: Version, manifest: Path) -> None:
     before = manifest.stat()
     manifest_publish()
     assert (manifest.stat().st_ino, manifest.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

@@ -100,7 +100,7 @@ def test_only_a_failure_that_would_repeat_itself_is_the_end(job: Job) -> None:
         assert (shard.state, shard.attempts) == (state, 1)
 
 
-def test_nobody_works_for_a_job_that_is_over(job: Job) -> None:
+def test_shards_of_an_ended_job_are_neither_renewed_nor_claimed(job: Job) -> None:
     shard = take(job)
     job_confirm_cancel(job_id=job.pk, worker=Job.unscoped.get(pk=job.pk).worker)
     with pytest.raises(LeaseLost):
@@ -108,7 +108,7 @@ def test_nobody_works_for_a_job_that_is_over(job: Job) -> None:
     assert shard_claim(job_id=job.pk, worker="b", lease_s=30) is None
 
 
-def test_a_further_attempt_finds_what_is_done_and_tries_what_failed(job: Job) -> None:
+def test_next_attempt_keeps_completed_shards_and_retries_failed_ones(job: Job) -> None:
     done, failed = take(job), take(job)
     shard_complete(shard=done, worker="a", result={})
     shard_fail(shard=failed, worker="a", code="job_crashed", message="x", final=True)
@@ -127,7 +127,7 @@ def test_another_cut_of_the_stage_starts_it_over(job: Job) -> None:
     assert [(shard.input_range, shard.state) for shard in planned] == [([0, 25], ShardState.WAITING)]
 
 
-def test_helpers_are_asked_for_by_one_message_a_shard(job: Job, broker: str) -> None:
+def test_each_shard_is_dispatched_by_one_message(job: Job, broker: str) -> None:
     client = redis_library.Redis.from_url(settings.REDIS_URL)
     queues = [b"training", *(f"training\x06\x16{priority}".encode() for priority in (3, 6, 9))]
     before = sum(client.llen(queue) for queue in queues)

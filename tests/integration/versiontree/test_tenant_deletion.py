@@ -169,7 +169,7 @@ def sums(tenant: Tenant) -> dict[date, tuple[int, int]]:
     return found
 
 
-def test_every_row_and_file_goes_and_what_is_others_stays(world: World, redis_client: Redis) -> None:
+def test_deletion_removes_all_rows_and_files_of_the_tenant_alone(world: World, redis_client: Redis) -> None:
     tenant, other = world.tenant, Tenant.objects.get(slug=OTHERS)
     missing = {model.__name__ for model, count in counts(tenant).items() if not count}
     assert missing == set(), "The world of this test has no row of these."

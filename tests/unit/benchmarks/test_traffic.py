@@ -73,13 +73,13 @@ def test_figures_are_medians_of_the_ratios_within_a_repeat() -> None:
     assert made["worker_ms_per_text_1x1"] == pytest.approx(20.0)
 
 
-def test_what_is_served_is_what_a_fine_tuning_makes_by_default() -> None:
+def test_served_pets_have_the_defaults_of_fine_tuning() -> None:
     assert PETS[DEFAULT_PET] == FineTuneSettings().spec
     assert FineTuneSettings().pooling == POOLING
     assert real_texts.ALPHA == DEFAULT_ALPHA
 
 
-def test_the_test_files_are_asked_and_the_table_knows_the_training_files(
+def test_requests_are_of_the_test_files_and_the_table_of_the_training_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HMI_DATA_DIR", str(tmp_path))
@@ -97,7 +97,7 @@ def test_the_test_files_are_asked_and_the_table_knows_the_training_files(
     assert {text.split()[0] for text in texts.draw(8)} == {"train"}
 
 
-def test_without_data_the_docstrings_of_the_standard_library_are_asked(
+def test_requests_without_data_are_docstrings_of_the_standard_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HMI_DATA_DIR", "/nowhere")
@@ -147,7 +147,7 @@ class Noted:
     ("mixed", "batches"),
     [(False, [("one", ["a", "d"]), ("two", ["b", "c"])]), (True, [("several", ["a", "b", "c", "d"])])],
 )
-def test_the_server_computes_together_what_waits_for_a_model_or_for_mixed_ones(
+def test_batches_have_waiting_requests_of_one_model_or_of_mixed_ones(
     mixed: bool, batches: list[tuple[str, list[str]]]
 ) -> None:
     models = Noted(mixed=mixed)

@@ -82,7 +82,7 @@ def test_root_may_use_any_port(settings: Settings, monkeypatch: pytest.MonkeyPat
         ("HMI_METRICS_ADDRESS", "http"),
     ],
 )
-def test_what_the_inference_worker_would_refuse_is_said_before_anything_starts(
+def test_settings_that_the_inference_worker_refuses_fail_the_check(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     assert checks.check_inference_worker() == []

@@ -169,7 +169,7 @@ def _setting_or_quota(place: str) -> Any:
 
 
 @pytest.mark.parametrize(("limit", "value", "changed"), ROWS)
-def test_a_limit_is_what_the_page_says(limit: str, value: float, changed: str) -> None:
+def test_limits_of_the_page_are_those_of_the_code(limit: str, value: float, changed: str) -> None:
     assert value == pytest.approx(said(limit if changed.rstrip(" |") == "fixed" else changed))
 
 

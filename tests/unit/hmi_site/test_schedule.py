@@ -27,7 +27,7 @@ def queues_consumed() -> set[str]:
 
 
 @pytest.mark.parametrize("name", SCHEDULE)
-def test_what_the_clock_sends_is_a_task_on_a_queue_that_a_worker_takes(name: str) -> None:
+def test_scheduled_tasks_are_on_queues_of_workers(name: str) -> None:
     app.loader.import_default_modules()
     entry = SCHEDULE[name]
     assert entry["task"] in app.tasks
@@ -45,7 +45,7 @@ def test_the_queues_of_everything_else_are_taken_too() -> None:
     assert others <= queues_consumed()
 
 
-def test_what_services_dispatch_are_tasks() -> None:
+def test_dispatched_names_are_tasks() -> None:
     app.loader.import_default_modules()
     dispatched = {
         MEASURE_COVERAGE_TASK,

@@ -39,7 +39,7 @@ def test_the_document_is_valid_openapi_with_its_defaults_and_examples(schema: di
     assert [error.message for error in OpenAPIV31SpecValidator(schema).iter_errors()] == []
 
 
-def test_each_operation_describes_what_refuses_it(schema: dict[str, Any]) -> None:
+def test_each_operation_describes_its_errors(schema: dict[str, Any]) -> None:
     """What an unready version, an ended invitation, an unknown host and a broken server are answered with."""
     paths = schema["paths"]
     assert "409" in paths["/api/v1/versions/{version_id}/export"]["get"]["responses"]

@@ -28,7 +28,7 @@ def first_confidences(answer: dict[str, Any]) -> float:
     return float(sum(result.get("table", result)["confidence"] for result in answer["results"]))
 
 
-def test_a_cascade_counts_how_sure_the_tables_were_and_what_went_on(ask: Ask) -> None:
+def test_cascade_counts_confidence_and_escalated_texts(ask: Ask) -> None:
     answer = ask("graded", TEXTS, quality="balanced").json()
     row = counted()
     escalated = sum("table" in result for result in answer["results"])

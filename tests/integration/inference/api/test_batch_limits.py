@@ -42,6 +42,18 @@ def test_batch_without_answers_gives_way_to_others(
     assert (seen(api, batch)["state"], seen(api, batch)["succeeded"]) == ("completed", 4)
 
 
+def test_batch_that_runs_alone_pauses_after_the_longest_slice(
+    api: APIClient, worker: InferenceWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = send(api, lines_of(["the city"] * 300))
+    monkeypatch.setattr(processor, "LONGEST_SLICE_S", 0.0)
+    run_batch(batch["id"])
+    assert (seen(api, batch)["state"], seen(api, batch)["lines"]) == ("waiting", 256)
+    monkeypatch.undo()
+    run_batch(batch["id"], time_slice_s=0)
+    assert (seen(api, batch)["state"], seen(api, batch)["succeeded"]) == ("completed", 300)
+
+
 def test_batch_waits_when_the_daily_quota_is_used_up(
     api: APIClient, worker: InferenceWorker, served: Served
 ) -> None:

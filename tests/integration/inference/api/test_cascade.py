@@ -67,7 +67,7 @@ def test_a_version_without_a_cascade_is_served_by_the_documented_defaults(ask: A
     assert any(went_on(found))
 
 
-def test_a_version_s_own_profile_decides_which_texts_go_on(ask: Ask) -> None:
+def test_profile_of_a_version_decides_which_texts_escalate(ask: Ask) -> None:
     found = results(ask, GRADED, quality="balanced")
     dispatcher = CASCADE.dispatcher(CASCADE.candidate())
     assert went_on(found) == expected(dispatcher, results(ask, GRADED, quality="fast"))
@@ -111,7 +111,7 @@ def test_a_target_takes_a_level_alone_that_reached_it_cheaper_or_comes_nearest(
     assert found == up_to_rounding(alone)
 
 
-def test_a_text_that_went_on_names_what_the_tables_gave_and_weighs_both(ask: Ask) -> None:
+def test_escalated_text_has_the_answers_of_both_levels_weighted(ask: Ask) -> None:
     balanced, fast, exact = (
         results(ask, GRADED, quality=quality) for quality in ("balanced", "fast", "exact")
     )
@@ -133,7 +133,7 @@ def test_a_text_that_went_on_names_what_the_tables_gave_and_weighs_both(ask: Ask
     assert seen
 
 
-def test_a_setting_that_prunes_computes_less_of_the_texts_that_go_on(ask: Ask) -> None:
+def test_pruning_computes_less_of_escalated_texts(ask: Ask) -> None:
     """The answer weighs both levels; the level `full` has not the scores that it has of the whole text."""
     weight, differ = CASCADE.candidates[2].weight, 0
     found, exact = results(ask, GRADED, target=0.85), results(ask, GRADED, quality="exact")
@@ -151,14 +151,14 @@ def test_a_setting_that_prunes_computes_less_of_the_texts_that_go_on(ask: Ask) -
     assert found == up_to_rounding(results(ask, GRADED, TEXTS[::-1], target=0.85)[::-1])
 
 
-def test_who_asks_for_tokens_sees_what_the_tables_had_of_a_text_that_went_on(ask: Ask) -> None:
+def test_tokens_of_an_escalated_text_show_what_the_tables_had(ask: Ask) -> None:
     for found in results(ask, GRADED, explain=True, quality="balanced"):
         assert {token["level"] for token in found["tokens"]} <= {"trigram", "bigram", "unigram"}
     for found in results(ask, GRADED, explain=True, quality="exact"):
         assert {token["level"] for token in found["tokens"]} <= {"computed"}
 
 
-def test_a_text_that_goes_on_is_charged_once(ask: Ask, served: Served) -> None:
+def test_escalated_text_is_charged_once(ask: Ask, served: Served) -> None:
     def usage() -> tuple[int, int, int]:
         days = UsageDay.objects.for_tenant(served.world.tenant).filter(model_name="graded")
         return sum(d.requests for d in days), sum(d.inputs for d in days), sum(d.tokens for d in days)

@@ -11,7 +11,9 @@ from pytest_django import Settings
 from redis import Redis
 
 from inference.api.level_checks import (
+    MAX_WAITING,
     LevelCheck,
+    LevelChecker,
     check_sample,
     close_level_checks,
     run_check,
@@ -71,7 +73,7 @@ def test_a_check_counts_whether_the_level_full_gives_the_same_answer(
     assert list(UsageDay.unscoped.order_by("pk").values()) == usage, "nobody is charged"
 
 
-def test_the_sample_is_of_what_the_tables_answered_and_always_the_same(
+def test_sample_of_answers_of_the_tables_is_deterministic(
     db: None, served: Served, worker: InferenceWorker, settings: Settings
 ) -> None:
     prepared, results = answered(served, "graded", "balanced")
@@ -101,7 +103,7 @@ def test_a_tenant_may_turn_the_checks_off(
     assert sampled_checks(prepared, results) == []
 
 
-def test_what_no_worker_computes_in_time_is_not_counted_and_leaves_nothing(
+def test_check_that_times_out_is_not_counted_and_leaves_the_queue(
     db: None,
     served: Served,
     busy: InferenceWorker,
@@ -126,6 +128,13 @@ def a_check(served: Served, settings: Settings) -> LevelCheck:
     return check
 
 
+def test_checks_beyond_the_waiting_places_are_dropped(db: None, served: Served, settings: Settings) -> None:
+    check, checker = a_check(served, settings), LevelChecker()
+    checker._thread = threading.current_thread()  # nobody takes what waits
+    checker.add([check] * 1000)
+    assert checker._waiting.qsize() == MAX_WAITING
+
+
 @pytest.fixture
 def committed_counts(db: None) -> Iterator[None]:
     """Threads write outside of the test's transaction; what they wrote is removed."""
@@ -143,7 +152,7 @@ def committed_counts(db: None) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("committed_counts")
-def test_answers_are_checked_without_anybody_asking(
+def test_sampled_answers_are_checked_in_a_thread(
     served: Served, worker: InferenceWorker, settings: Settings
 ) -> None:
     call = parse_call({"model": "graded", "inputs": TEXTS[:3], "quality": "fast"})

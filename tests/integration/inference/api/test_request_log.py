@@ -122,7 +122,7 @@ def test_unauthenticated_requests_are_in_no_log(db: None, served: Served) -> Non
     assert not LoggedRequest.unscoped.exists()
 
 
-def test_what_is_asked_with_a_key_is_in_the_log_of_its_tenant(ask: Ask, served: Served) -> None:
+def test_request_with_a_key_is_logged_for_its_tenant(ask: Ask, served: Served) -> None:
     assert ask("acme/mood", key=served.strangers_key).status_code == 404
     assert ended(entry("globex")) == ("infer", 404, "not_found", "acme/mood", None)
     assert not LoggedRequest.unscoped.filter(tenant__slug="acme").exists()
@@ -136,9 +136,7 @@ def test_a_request_that_runs_out_of_time_has_its_version(ask: Ask, busy: Inferen
     assert one.latency_ms is not None
 
 
-def test_an_error_that_nobody_foresaw_is_logged(
-    served: Served, db: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unexpected_error_is_logged(served: Served, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inference.api.views.prepare_request", None)
     client = Client(raise_request_exception=False, headers={"Authorization": f"Bearer {served.key}"})
     body = {"model": "mood", "inputs": [TEXT]}
@@ -147,7 +145,7 @@ def test_an_error_that_nobody_foresaw_is_logged(
 
 
 @pytest.mark.usefixtures("worker")
-def test_an_answer_that_is_told_again_is_another_request(api: APIClient) -> None:
+def test_repeated_idempotent_request_is_logged_again(api: APIClient) -> None:
     body = {"model": "mood", "inputs": [TEXT]}
     for _ in range(2):
         answer = api.post("/api/v1/infer", body, format="json", headers={"Idempotency-Key": "once"})
@@ -203,7 +201,7 @@ def test_an_unexpected_error_of_one_model_of_the_playground_leaves_the_others_th
 
 
 @pytest.mark.usefixtures("worker")
-def test_of_a_batch_only_the_lines_that_failed_are_logged(api: APIClient) -> None:
+def test_failed_lines_of_a_batch_are_logged_and_no_others(api: APIClient) -> None:
     file = io.BytesIO(b"\n".join([json.dumps(TEXT).encode(), b'""', json.dumps(TEXT).encode(), b"{"]))
     file.name = "in.jsonl"
     batch = api.post("/api/v1/batches", {"model": "mood", "file": file}, format="multipart").json()

@@ -200,7 +200,7 @@ def test_without_a_worker_a_request_is_refused_and_with_a_busy_one_it_runs_out_o
         ({"n": 129}, (400, "invalid_field", "n")),
     ],
 )
-def test_what_cannot_be_answered_is_refused_with_its_place(
+def test_invalid_completion_is_refused_at_its_field(
     program: APIClient, settings: Settings, body: dict[str, Any], expected: tuple[int, str, str]
 ) -> None:
     settings.HMI_INFER_CAPACITY = 40
@@ -208,7 +208,7 @@ def test_what_cannot_be_answered_is_refused_with_its_place(
     assert error(program.post("/v1/chat/completions", asked, format="json")) == expected
 
 
-def test_models_that_write_are_asked_here_alone_and_by_keys_that_may(
+def test_generative_models_answer_here_alone_and_to_keys_with_the_scope(
     program: APIClient, served: Served
 ) -> None:
     classified = program.post("/api/v1/infer", {"model": "writer", "inputs": ["a"]}, format="json")

@@ -42,7 +42,7 @@ def text_of(token: int) -> str:
     return text
 
 
-def test_a_chat_and_its_stream_are_what_transformers_generates(chat: Chat) -> None:
+def test_chat_and_its_stream_equal_the_text_of_transformers(chat: Chat) -> None:
     asked = {"max_tokens": 20, "temperature": 0, "logprobs": True}
     whole = chat(**asked).json()
     (choice,) = whole["choices"]
@@ -147,7 +147,7 @@ def test_a_batch_of_chats_is_answered_as_one_by_one_and_a_bad_line_fails_alone(
     assert errors[-1][1]["status_code"] == 500
 
 
-def test_a_batch_that_is_cancelled_keeps_what_was_written_and_leaves_nothing_in_the_queue(
+def test_cancelled_batch_keeps_its_results_and_leaves_the_queue_empty(
     program: APIClient, served: Served, redis_url: str
 ) -> None:
     lines = [request(str(at), TEXT, prompt="Once", max_tokens=4) for at in range(40)]

@@ -71,7 +71,7 @@ def test_a_completion_that_the_queue_has_lost_is_an_error_after_a_silence(
         asyncio.run(run.complete())
 
 
-def test_stream_that_no_worker_goes_on_with_ends_with_an_error_at_its_deadline(
+def test_stream_without_a_worker_ends_with_an_error_at_its_deadline(
     served: Served, worker: ScriptedWorker, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.HMI_GENERATION_DEADLINE_S = 0.5

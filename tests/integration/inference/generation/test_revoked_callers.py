@@ -58,7 +58,7 @@ def follow_until(
 
 
 @pytest.mark.parametrize("how", ["revoked", "suspended"])
-def test_a_stream_ends_with_its_key_and_so_does_what_is_generated(
+def test_stream_and_its_generation_end_with_the_key(
     anonymous: httpx.Client, served: Served, worker: ScriptedWorker, how: str
 ) -> None:
     tenant = served.acme.tenant

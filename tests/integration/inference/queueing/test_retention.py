@@ -66,7 +66,7 @@ def keep_answer(redis: Redis, tenant: str, key: str = "k") -> Turn:
     return turn
 
 
-def test_what_has_expired_is_in_no_file_after_a_rewrite(server: OwnValkey, client: Redis) -> None:
+def test_expired_messages_are_in_no_file_after_a_rewrite(server: OwnValkey, client: Redis) -> None:
     turn = keep_answer(client, "acme")
     rewrite(client)
     assert on_disk(server)

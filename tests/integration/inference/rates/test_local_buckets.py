@@ -81,7 +81,7 @@ def test_many_threads_of_many_processes_get_what_the_limit_allows_and_no_more(
     acts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3000), st.booleans()), max_size=40),
 )
 @example(per_minute=1, acts=[(0, 4, True), *[(0, 1, False)] * 4])
-def test_whatever_is_asked_by_whom_and_given_back_the_sum_stays_within_the_limit(
+def test_spent_sum_stays_within_the_limit_whatever_is_spent_and_refunded(
     process: Callable[[], LocalBuckets], redis: Redis, per_minute: int, acts: list[tuple[int, int, bool]]
 ) -> None:
     redis.flushall()
@@ -151,9 +151,7 @@ def test_a_days_limit_is_given_out_to_the_last_and_does_not_flow_in(
     assert 0 < refusal.value.wait_s <= 24 * 3600
 
 
-def test_what_a_killed_process_had_taken_of_a_days_limit_is_free_after_a_while(
-    process: Callable[[], LocalBuckets], redis: Redis
-) -> None:
+def test_reservation_of_a_killed_process_expires(process: Callable[[], LocalBuckets], redis: Redis) -> None:
     killed, other = process(), process()
     assert [may(killed, of_today(3)) for _ in range(3)] == [True] * 3
     assert not may(process(), of_today(3))
@@ -164,7 +162,7 @@ def test_what_a_killed_process_had_taken_of_a_days_limit_is_free_after_a_while(
     assert [may(other, of_today(3, counted=1)) for _ in range(3)] == [True, True, False]
 
 
-def test_of_two_limits_nothing_is_counted_when_one_is_used_up(process: Callable[[], LocalBuckets]) -> None:
+def test_nothing_is_counted_when_one_of_two_limits_is_used_up(process: Callable[[], LocalBuckets]) -> None:
     buckets, wide, narrow = process(), limit(100), limit(2, whom="key")
     assert [may(buckets, wide, narrow) for _ in range(4)] == [True, True, False, False]
     assert 98 <= buckets.state(wide).left < 100
@@ -174,7 +172,7 @@ def test_of_two_limits_nothing_is_counted_when_one_is_used_up(process: Callable[
     assert 10 < refusal.value.wait_s <= 30  # for one of two a minute
 
 
-def test_what_came_to_nothing_is_given_back(process: Callable[[], LocalBuckets]) -> None:
+def test_refunded_amount_can_be_spent_again(process: Callable[[], LocalBuckets]) -> None:
     buckets, tokens = process(), limit(1000, what="tokens")
     buckets.spend([tokens], 900)
     buckets.refund([tokens], 900)
@@ -192,7 +190,7 @@ def test_more_than_a_minutes_worth_is_let_through_by_an_untouched_limit_alone(
     assert not may(there, tokens)
 
 
-def test_what_is_charged_beyond_a_limit_is_owed_in_all_processes(process: Callable[[], LocalBuckets]) -> None:
+def test_charge_beyond_a_limit_counts_in_all_processes(process: Callable[[], LocalBuckets]) -> None:
     first, second = process(), process()
     first.charge([limit(100)], 150)
     assert not may(first, limit(100))
@@ -207,14 +205,16 @@ def test_a_limit_that_is_changed_holds_at_once(process: Callable[[], LocalBucket
     wait_until(lambda: may(buckets, limit(6000)))  # it fills from where it stood
 
 
-def test_few_of_many_requests_ask_valkey(process: Callable[[], LocalBuckets], redis: Redis) -> None:
+def test_few_of_many_requests_reach_valkey(process: Callable[[], LocalBuckets], redis: Redis) -> None:
     buckets, before = process(), questions(redis)
     for _ in range(3000):
         buckets.spend([limit(60_000)], 1)
     assert questions(redis) - before == 3000 / (60_000 / 200)
 
 
-def test_what_others_took_is_known_after_a_while(process: Callable[[], LocalBuckets], redis_url: str) -> None:
+def test_spending_of_other_processes_is_seen_after_a_while(
+    process: Callable[[], LocalBuckets], redis_url: str
+) -> None:
     clock, held = Clock(), limit(60_000)
     with connect_briefly(redis_url) as client:
         here = LocalBuckets(client, clock=clock)

@@ -52,7 +52,7 @@ def test_the_background_takes_no_places_of_others(
     assert door.outstanding() == {hplm.root: {"acme": 1}}
 
 
-def test_what_a_dead_worker_had_of_the_background_waits_for_others_like_the_rest(
+def test_background_requests_of_a_dead_worker_wait_for_all_others(
     redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
 ) -> None:
     left, live = many(of_tenant(world, "acme"), 2), [many(of_tenant(world, "globex"), 1) for _ in range(10)]
@@ -69,7 +69,7 @@ def test_what_a_dead_worker_had_of_the_background_waits_for_others_like_the_rest
     desk.close()
 
 
-def test_the_background_of_what_was_just_published_holds_up_nobody_while_it_is_read(
+def test_background_requests_for_a_new_revision_do_not_delay_others(
     redis_url: str, world: TinyWorld, background: RequestQueue
 ) -> None:
     desk = Desk(redis_url, world)
@@ -92,7 +92,7 @@ def test_the_background_of_what_was_just_published_holds_up_nobody_while_it_is_r
     desk.close()
 
 
-def test_its_batches_are_brief_when_somebody_has_asked_just_now(
+def test_background_batches_are_short_after_a_recent_request(
     redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
 ) -> None:
     """So that whoever asks next waits for little."""

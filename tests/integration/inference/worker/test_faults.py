@@ -60,7 +60,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing_and_is_not_ready
     assert second.pending() == 0
 
 
-def test_sigterm_answers_what_was_taken_in_and_leaves_the_rest(
+def test_sigterm_answers_the_requests_taken_and_leaves_the_rest(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
     worker = start_worker(HMI_BATCH_ROWS="2").wait_until_ready()

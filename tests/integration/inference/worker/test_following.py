@@ -49,13 +49,13 @@ def unread(desk: Desk, world: TinyWorld) -> HeldFile:
     return held
 
 
-def test_a_new_manifest_is_followed_while_nobody_asks(desk: Desk, world: TinyWorld) -> None:
+def test_new_manifest_is_loaded_without_a_request(desk: Desk, world: TinyWorld) -> None:
     desk.step()
     world.publish(revision=5)
     wait_until(lambda: desk.server.step() or desk.catalogue.manifest.revision == 5)
 
 
-def test_what_is_served_goes_on_while_the_next_revision_is_read(
+def test_requests_are_answered_while_the_next_revision_is_read(
     desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
     before, after = (request_for(under_root(world), "the river") for _ in range(2))
@@ -69,7 +69,7 @@ def test_what_is_served_goes_on_while_the_next_revision_is_read(
     assert desk.catalogue.manifest.revision == 2
 
 
-def test_a_request_for_what_was_just_published_waits_until_it_is_read(
+def test_request_for_an_unread_revision_waits_until_it_is_read(
     desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
     new, old = request_for(of_domain(world), "the river"), request_for(under_root(world), "the river")
@@ -81,7 +81,7 @@ def test_a_request_for_what_was_just_published_waits_until_it_is_read(
     assert_right(world, new, answered(desk, new))
 
 
-def test_requests_for_what_was_just_published_hold_up_nobody_however_many_they_are(
+def test_requests_for_an_unread_revision_do_not_delay_others(
     desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
     desk.new_loop(rows=2, timing=replace(TIMING, backlog_rows=4))
@@ -95,7 +95,7 @@ def test_requests_for_what_was_just_published_hold_up_nobody_however_many_they_a
         assert_right(world, request, answered(desk, request))
 
 
-def test_a_request_for_what_was_just_published_waits_no_longer_than_its_deadline(
+def test_request_for_an_unread_revision_waits_until_its_deadline(
     desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
     request = request_for(of_domain(world), "the river", seconds=50)
@@ -106,7 +106,7 @@ def test_a_request_for_what_was_just_published_waits_no_longer_than_its_deadline
     unread.release()
 
 
-def test_a_table_with_one_other_byte_fails_only_those_who_need_it(desk: Desk, world: TinyWorld) -> None:
+def test_table_with_one_other_byte_fails_only_the_requests_that_need_it(desk: Desk, world: TinyWorld) -> None:
     alter(world, "plot", of_domain(world).plots[0], VECTORS_FILE)
     bad, good = request_for(of_domain(world), "river"), request_for(under_root(world), "river")
     refused, right = desk.ask(bad, good)

@@ -47,7 +47,7 @@ def scrape(port: int) -> dict[str, float]:
     return found
 
 
-def test_after_the_worker_nobody_answers(port: int) -> None:
+def test_closed_exporter_does_not_listen(port: int) -> None:
     exporter = Exporter(CollectorRegistry(), settings(port))
     with exporter:
         scrape(port)
@@ -56,9 +56,7 @@ def test_after_the_worker_nobody_answers(port: int) -> None:
     del exporter  # which would have closed the port by itself
 
 
-def test_a_taken_port_is_said_and_taken_over_once_it_is_free(
-    port: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_taken_port_is_logged_and_used_once_it_is_free(port: int, caplog: pytest.LogCaptureFixture) -> None:
     registry = CollectorRegistry()
     Counter("only_here", "Nothing", registry=registry).inc()
     holder = socket.create_server((HOST, port))
@@ -73,6 +71,12 @@ def test_a_taken_port_is_said_and_taken_over_once_it_is_free(
     assert len(caplog.messages) == 1
 
 
+def test_exporter_without_a_port_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket.socket, "bind", lambda *_: pytest.fail("something listens"))
+    with Exporter(CollectorRegistry(), ExporterSettings.from_env({})):
+        pass
+
+
 def test_settings_have_defaults_and_are_read() -> None:
     assert ExporterSettings.from_env({}) == ExporterSettings(host=HOST, port=0)
     for text, host in (("9100", HOST), ("0.0.0.0:9100", "0.0.0.0"), ("[::1]:9100", "::1")):
@@ -81,7 +85,7 @@ def test_settings_have_defaults_and_are_read() -> None:
 
 
 @pytest.mark.parametrize("value", ["-1", "65536", "9" * 5000, "٣", "localhost", "127.0.0.1:"])
-def test_a_port_that_makes_no_sense_is_named(value: str) -> None:
+def test_invalid_address_is_refused_with_its_setting(value: str) -> None:
     with pytest.raises(SettingError, match="HMI_METRICS_ADDRESS"):
         ExporterSettings.from_env({"HMI_METRICS_ADDRESS": value})
 
@@ -96,7 +100,7 @@ def answers(port: int) -> bool:
 
 
 @pytest.mark.slow
-def test_a_worker_tells_what_it_has_answered(
+def test_metrics_of_a_worker_count_its_answers(
     redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker], port: int
 ) -> None:
     worker = start_worker(HMI_METRICS_ADDRESS=str(port)).wait_until_ready()
@@ -114,7 +118,7 @@ def test_a_worker_tells_what_it_has_answered(
 
 
 @pytest.mark.slow
-def test_a_worker_tells_what_its_pipeline_did(
+def test_trace_of_a_worker_has_each_stage_of_its_batches(
     redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker]
 ) -> None:
     worker = start_worker(HMI_BATCH_ROWS="2").wait_until_ready()

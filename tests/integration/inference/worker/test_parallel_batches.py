@@ -118,9 +118,7 @@ def test_waiting_rows_are_shared_out_over_parallel_batches(
     desk.close()
 
 
-def test_what_another_worker_left_is_computed_while_nothing_else_is(
-    desk: Desk, redis: Redis, world: TinyWorld
-) -> None:
+def test_abandoned_request_is_computed_while_no_other_is(desk: Desk, redis: Redis, world: TinyWorld) -> None:
     computing, seen, lock = [0], list[tuple[bool, int]](), threading.Lock()
     first_two = threading.Barrier(2)
 

@@ -64,7 +64,7 @@ NO_TOKENS = [
 
 
 @pytest.mark.parametrize("sequence", NO_TOKENS)
-def test_what_no_tokenizer_of_the_root_gives_fails_its_own_request_alone(
+def test_invalid_token_sequence_fails_only_its_own_request(
     desk: Desk, world: TinyWorld, sequence: TokenSequence
 ) -> None:
     good = request_for(world.hplms[0], "river")
@@ -99,9 +99,7 @@ def test_an_unknown_hplm_is_refused(desk: Desk, world: TinyWorld) -> None:
     assert [code_of(reply) for reply in desk.ask(*requests)] == ["not_found"] * 3
 
 
-def test_a_version_is_never_answered_by_other_content_than_was_asked_for(
-    desk: Desk, world: TinyWorld
-) -> None:
+def test_request_with_another_digest_is_not_answered(desk: Desk, world: TinyWorld) -> None:
     wrong = msgspec.structs.replace(request_for(world.hplms[0], "river"), digest=world.hplms[1].digest)
     [reply] = desk.ask(wrong)
     assert code_of(reply) == "inference_failed"
@@ -171,7 +169,7 @@ def test_a_request_that_failed_while_rows_of_it_were_under_way_is_answered_once(
     assert_right(world, good, replies[good.id])
 
 
-def test_a_pool_whose_books_do_not_add_up_is_emptied_when_idle(desk: Desk, world: TinyWorld) -> None:
+def test_pool_with_wrong_byte_counts_is_emptied_when_idle(desk: Desk, world: TinyWorld) -> None:
     request = request_for(world.hplms[0], "river")
     desk.ask(request)
     desk.catalogue.pool.used_bytes += 1
@@ -196,7 +194,7 @@ def test_a_model_that_is_no_longer_served_leaves_the_pool(desk: Desk, world: Tin
     assert desk.catalogue.pool.loads == len(world.hplms) + 4
 
 
-def test_what_another_worker_left_behind_is_served_alone(desk: Desk, world: TinyWorld, redis: Redis) -> None:
+def test_abandoned_requests_are_served_alone(desk: Desk, world: TinyWorld, redis: Redis) -> None:
     desk.step()
     redis.xgroup_createconsumer(keys.requests(world.root_digest), keys.GROUP, "dead")
     requests = [request_for(hplm, "the river") for hplm in world.hplms]

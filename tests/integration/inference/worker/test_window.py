@@ -22,7 +22,9 @@ def narrow(redis_url: str, world: TinyWorld, *, backlog_rows: int) -> Desk:
     return Desk(redis_url, world, rows=2, timing=replace(TIMING, backlog_rows=backlog_rows))
 
 
-def test_what_is_beyond_the_window_is_left_to_others(redis: Redis, redis_url: str, world: TinyWorld) -> None:
+def test_requests_beyond_the_backlog_stay_in_the_queue(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
     desk = narrow(redis_url, world, backlog_rows=10)
     for text in tiny_texts(40):
         desk.queue.submit(request_for(world.hplms[0], text))

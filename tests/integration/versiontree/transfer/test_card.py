@@ -33,7 +33,7 @@ def rows_of(card: str, title: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def test_the_front_matter_is_what_model_hubs_read(site: Site) -> None:
+def test_front_matter_has_the_fields_of_model_hubs(site: Site) -> None:
     assert front_matter(card_of(site.hplm)) == {
         "license": "cc-by-4.0",
         "base_model": "https://hub.example/tiny",

@@ -98,7 +98,7 @@ def test_text_member_above_the_limit_is_refused(site: Site) -> None:
     assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MAX_JSON_VALUES})
 
 
-def test_the_disk_is_asked_before_an_archive_is_unpacked(
+def test_free_disk_is_checked_before_an_archive_is_unpacked(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     whole = shutil.disk_usage(tmp_path)

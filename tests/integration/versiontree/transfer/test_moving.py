@@ -205,7 +205,7 @@ def test_a_compacted_table_stands_for_the_same_versions(site: Site, another_site
     assert predictions(version) == said
 
 
-def test_a_version_stands_where_it_is_told_when_several_places_fit(site: Site) -> None:
+def test_imported_version_gets_the_chosen_parent_among_several(site: Site) -> None:
     twin = build(
         domain_create(
             tenant=None, parent=site.root, name="twin", corpus=tree_factory.corpus(None, "twin"), actor=None
@@ -220,7 +220,7 @@ def test_a_version_stands_where_it_is_told_when_several_places_fit(site: Site) -
     assert (first.parent, told.parent) == (site.domain, twin)
 
 
-def test_a_name_that_is_taken_gets_a_number_where_nobody_chose_it(site: Site, another_site: Move) -> None:
+def test_taken_name_gets_a_number_unless_it_was_chosen(site: Site, another_site: Move) -> None:
     archive = zipped(site.domain, branch=True)
     another_site()
     tree_factory.ready_root(store().root.parent, "tiny")

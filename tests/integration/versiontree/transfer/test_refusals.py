@@ -78,7 +78,7 @@ def test_a_branch_of_another_tenant_is_not_there(site: Site, refuses: Refuses) -
     assert (version.tenant, version.parent) == (site.globex.tenant, site.root)
 
 
-def test_what_is_there_or_belongs_nowhere_is_refused(site: Site, refuses: Refuses) -> None:
+def test_archive_of_an_existing_model_or_without_a_tenant_is_refused(site: Site, refuses: Refuses) -> None:
     for version in (site.root, site.domain):
         error = refuses(ErrorCode.CONFLICT, zipped(version, branch=True), tenant=None)
         assert version.name in error.message
@@ -112,9 +112,7 @@ def test_only_staff_bring_roots(site: Site, another_site: Move, refuses: Refuses
     refuses(ErrorCode.FORBIDDEN, root, tenant=None, actor=site.staff)
 
 
-def test_staff_without_the_whole_of_the_rights_bring_what_their_permissions_name(
-    site: Site, another_site: Move, refuses: Refuses
-) -> None:
+def test_staff_need_the_permission_to_import_a_root(site: Site, another_site: Move, refuses: Refuses) -> None:
     root = zipped(site.root)
     another_site()
     curator = User.objects.create_user("curator", is_staff=True)
@@ -125,7 +123,7 @@ def test_staff_without_the_whole_of_the_rights_bring_what_their_permissions_name
     assert Version.unscoped.filter(kind="root", state="ready").count() == 1
 
 
-def test_only_staff_add_to_what_is_the_platforms(site: Site, refuses: Refuses) -> None:
+def test_only_staff_import_into_the_platform(site: Site, refuses: Refuses) -> None:
     private = build(
         domain_create(
             tenant=site.acme.tenant, parent=site.domain, name="own", corpus=site.acme.corpus, actor=None
@@ -138,7 +136,9 @@ def test_only_staff_add_to_what_is_the_platforms(site: Site, refuses: Refuses) -
     assert version.tenant is None
 
 
-def test_a_parent_must_be_what_the_version_stood_on(site: Site, another_site: Move, refuses: Refuses) -> None:
+def test_parent_other_than_that_of_the_archive_is_refused(
+    site: Site, another_site: Move, refuses: Refuses
+) -> None:
     archive, root = zipped(site.hplm), zipped(site.root)
     error = refuses(ErrorCode.INVALID_FIELD, archive, tenant=site.globex.tenant, parent=site.root)
     assert error.param == "parent"

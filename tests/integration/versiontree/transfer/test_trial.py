@@ -285,7 +285,7 @@ def test_commands_take_a_version_to_another_site(site: Site, another_site: Move,
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("tried_here")
-def test_commands_say_what_is_wrong(site: Site, tmp_path: Path) -> None:
+def test_errors_of_commands_name_the_cause(site: Site, tmp_path: Path) -> None:
     out, archive = io.StringIO(), tmp_path / "spam.zip"
     call_command("export_version", str(site.hplm.pk), str(archive), "--tenant=acme", stdout=out)
     before = everything(tmp_path)

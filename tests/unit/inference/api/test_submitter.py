@@ -125,7 +125,7 @@ async def cancel_asker(submission: Submission) -> None:
         await asker
 
 
-def test_an_asker_cancelled_after_the_workers_have_it_cancels_it_there(connection: Connection) -> None:
+def test_cancelled_caller_cancels_a_request_that_was_submitted(connection: Connection) -> None:
     submission = submission_to(connection)
     submission.accept()
     asyncio.run(cancel_asker(submission))
@@ -133,7 +133,7 @@ def test_an_asker_cancelled_after_the_workers_have_it_cancels_it_there(connectio
     submission.answer(InferReply.failure("one.1", MODEL, "cancelled", "too late for anybody"))
 
 
-def test_an_asker_cancelled_before_cancels_it_once_it_can_be_found(connection: Connection) -> None:
+def test_caller_cancelled_before_the_submission_cancels_it_afterwards(connection: Connection) -> None:
     submission = submission_to(connection)
     asyncio.run(cancel_asker(submission))
     assert not submission.is_wanted
@@ -142,7 +142,7 @@ def test_an_asker_cancelled_before_cancels_it_once_it_can_be_found(connection: C
     assert connection.client.queue.cancelled == ["one.1"]
 
 
-def test_one_whose_asker_was_cancelled_while_it_waited_is_not_submitted(connection: Connection) -> None:
+def test_request_of_a_caller_cancelled_while_it_waited_is_not_submitted(connection: Connection) -> None:
     queue, submitter = connection.client.queue, Submitter(connection)  # type: ignore[arg-type]
     first = submitter.submit(prepared("first"))
     assert queue.busy.wait(PATIENCE_S)

@@ -75,7 +75,9 @@ def profile(*candidates: Candidate, chosen: int = 0) -> CascadeProfile:
 
 @settings(max_examples=40)
 @given(profiles())
-def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, saved: CascadeProfile) -> None:
+def test_saved_profile_is_loaded_unchanged(
+    tmp_path_factory: pytest.TempPathFactory, saved: CascadeProfile
+) -> None:
     folder = tmp_path_factory.mktemp("profile")
     saved.save(folder)
     assert CascadeProfile.load(folder) == saved
@@ -98,7 +100,7 @@ def test_a_profile_from_before_platt_scaling_and_pruning_has_neither(tmp_path: P
     assert found.candidate().pruning == 0.0
 
 
-def test_a_profile_that_prunes_what_each_token_is_needed_for_is_refused() -> None:
+def test_pruning_of_a_task_that_needs_each_token_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot be pruned"):
         replace(profile(replace(candidate(0.8, 20.0), pruning=0.5)), kind="tokens")
 

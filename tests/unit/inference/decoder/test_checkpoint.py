@@ -203,5 +203,5 @@ def test_a_tokenizer_of_another_model_is_unsupported(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["nowhere", "nowhere.gguf"])
-def test_what_is_not_there_is_not_found(tmp_path: Path, source: str) -> None:
+def test_missing_checkpoint_is_not_found(tmp_path: Path, source: str) -> None:
     assert refused(tmp_path / source).code == "checkpoint_not_found"

@@ -44,7 +44,7 @@ def refusal(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_root_of_every_family_comes_back_as_it_was(family: str, tmp_path: Path) -> None:
+def test_saved_root_of_each_family_is_loaded_unchanged(family: str, tmp_path: Path) -> None:
     checkpoint = open_decoder_checkpoint(tiny_decoder_folder(tmp_path / "published", family))
     root = DecoderRoot.from_checkpoint(checkpoint)
     root.save(tmp_path / "root")

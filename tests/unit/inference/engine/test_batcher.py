@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.engine.batcher import BatchLimits, StepCosts, batch_size
-from inference.engine.in_flight import NextBatchTiming
+from inference.engine.in_flight import LayerCallback, NextBatchTiming
 
 lengths_of_rows = st.lists(st.integers(2, 128), max_size=60)
 all_limits = st.builds(BatchLimits, rows=st.integers(1, 40), tokens=st.integers(1, 2000))
@@ -21,7 +21,7 @@ def test_as_many_of_the_first_rows_go_as_the_limits_allow(lengths: list[int], li
         assert sum(lengths[: count + 1]) > limits.tokens
 
 
-def test_how_many_rows_take_twice_as_long_as_one() -> None:
+def test_rows_in_a_time_are_limited_by_costs_and_batch_limits() -> None:
     assert StepCosts(0.01, 1e-3).rows_in(2.0, 10, BatchLimits()) == 3
     assert StepCosts(1.0, 1e-5).rows_in(2.0, 10, BatchLimits()) == 32
     assert StepCosts(1.0, 1e-5).rows_in(2.0, 10, BatchLimits(tokens=50)) == 5
@@ -37,7 +37,7 @@ def test_costs_of_steps_are_learnt_from_steps_of_different_sizes() -> None:
     assert costs.of(50) == pytest.approx(0.0055, rel=0.2)
 
 
-def test_steps_that_are_all_alike_are_taken_to_cost_by_their_tokens() -> None:
+def test_equal_steps_are_estimated_by_their_tokens_alone() -> None:
     costs = StepCosts()
     for _ in range(100):
         costs.learn(64, 0.032)
@@ -45,7 +45,7 @@ def test_steps_that_are_all_alike_are_taken_to_cost_by_their_tokens() -> None:
     assert costs.of(128) == pytest.approx(0.064, rel=0.05)
 
 
-def test_a_step_that_waited_for_something_else_says_little() -> None:
+def test_outlier_step_changes_the_costs_little() -> None:
     costs = StepCosts()
     for _ in range(100):
         costs.learn(64, 0.032)
@@ -59,6 +59,12 @@ def test_more_tokens_are_never_expected_to_take_less(steps: list[tuple[int, floa
     for tokens, seconds in steps:
         costs.learn(tokens, seconds)
     assert 0 <= costs.of(1) <= costs.of(100) <= costs.of(10_000)
+
+
+@pytest.mark.parametrize(("rows", "tokens"), [(0, 1), (1, 0)])
+def test_limits_without_room_are_refused(rows: int, tokens: int) -> None:
+    with pytest.raises(ValueError, match="room"):
+        BatchLimits(rows, tokens)
 
 
 SECONDS = st.floats(0.0, 10.0)
@@ -83,3 +89,21 @@ def test_one_slow_file_is_soon_forgotten() -> None:
     for _ in range(60):
         lead.learn(ahead_s=0.001, computing_s=0.1)
     assert lead.layer == 5
+
+
+@given(layers=st.integers(1, 48), steps=st.lists(st.tuples(SECONDS, SECONDS), max_size=20))
+def test_next_batch_is_chosen_before_one_of_the_layers(layers: int, steps: list[tuple[float, float]]) -> None:
+    timing = NextBatchTiming(layers)
+    for ahead, computing in steps:
+        timing.learn(ahead_s=ahead, computing_s=computing)
+        assert timing.layer in range(layers)
+
+
+def test_layer_callback_is_called_once_before_its_layer() -> None:
+    done: list[int] = []
+    callback = LayerCallback(2, lambda: done.append(2))
+    for layer in range(4):
+        callback.before(layer)
+        done.append(layer)
+    assert done == [0, 1, 2, 2, 3]
+    assert callback.seconds > 0

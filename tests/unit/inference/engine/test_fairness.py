@@ -63,7 +63,7 @@ class Engine:
 WORTH_MS = (AHEAD + LONGEST) * FIRST_MS_PER_TOKEN
 
 
-def test_a_newcomer_enters_at_the_counter_of_who_only_waits() -> None:
+def test_new_tenant_starts_at_the_virtual_time_of_a_waiting_one() -> None:
     """Not where the last row of a tenant of small weight began: that row ended long ago."""
     shares = FairShares(lambda tenant: 0.01 if tenant == "low" else 1.0)
     shares.enter("low", 3)

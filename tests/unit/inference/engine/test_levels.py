@@ -84,9 +84,7 @@ def test_coverage_counts_every_looked_up_token(shared_world: EngineWorld, halves
         assert covered.part + covered.unigram == int((lookup.level > 0).sum())
 
 
-def test_of_a_computed_text_nothing_is_looked_up(
-    shared_world: EngineWorld, halves: list[LowerLayers]
-) -> None:
+def test_computed_text_looks_nothing_up(shared_world: EngineWorld, halves: list[LowerLayers]) -> None:
     ids = [ids_of(shared_world, text) for text in ("quixotic zebra", "the river")]
     filled = compute_lower_states(ids, [halves[1]] * 2, [Level.FULL, Level.TABLE])
     assert filled.coverage[0] == Coverage() != filled.coverage[1]
@@ -109,7 +107,7 @@ def test_fragments_of_other_sizes_are_no_different(tmp_path: Path, n: int) -> No
 
 @pytest.mark.parametrize("level", Level)
 @pytest.mark.parametrize("count", [1, 5])
-def test_what_comes_out_may_be_learnt_from(
+def test_states_have_gradients(
     shared_world: EngineWorld, halves: list[LowerLayers], count: int, level: Level
 ) -> None:
     """The states feed training too."""
@@ -172,7 +170,7 @@ def levels_of(chain: PlotChain, ids: Ids) -> list[str]:
         st.tuples(st.integers(0, 1), st.sampled_from(Level), known, st.booleans()), min_size=1, max_size=6
     )
 )
-def test_each_token_is_told_what_the_reference_finds_for_it_whatever_else_is_in_the_batch(
+def test_level_of_each_token_is_that_of_the_reference_in_any_batch(
     shared_world: EngineWorld, halves: list[LowerLayers], mix: list[tuple[int, Level, str, bool]]
 ) -> None:
     encoded = [shared_world.tiny.root.tokenizer.encode(text) for *_, text, _ in mix]
@@ -197,7 +195,7 @@ def test_each_token_is_told_what_the_reference_finds_for_it_whatever_else_is_in_
             assert Coverage(*np.bincount(levels, minlength=3).tolist()) == covered
 
 
-def test_what_two_windows_share_is_told_once_and_every_character_is_covered(
+def test_overlap_of_windows_counts_once_and_each_character_is_covered(
     shared_world: EngineWorld,
 ) -> None:
     whole: TextTokenizer = shared_world.tiny.root.tokenizer

@@ -40,7 +40,7 @@ def test_the_least_recently_used_goes_first() -> None:
     assert shelf.taken == [FIRST, SECOND, THIRD, SECOND]
 
 
-def test_what_is_leased_stays_and_what_had_no_place_goes_afterwards() -> None:
+def test_leased_models_stay_beyond_the_budget_until_released() -> None:
     pool = Shelf().pool(room_for(2))
     numbers = [len(KINDS) * number for number in range(5)]
     leases = [pool.acquire(identity(number)) for number in numbers]
@@ -133,7 +133,7 @@ def test_a_leased_hplm_that_is_published_again_stays() -> None:
     assert pool.holds(identity(FIRST).digest)
 
 
-def test_a_smaller_budget_is_kept_at_once_but_for_what_is_leased() -> None:
+def test_smaller_budget_evicts_all_but_leased_models_at_once() -> None:
     pool = Shelf().pool(room_for(3))
     lease = pool.acquire(identity(FIRST))
     use(pool, SECOND, THIRD)
@@ -198,7 +198,7 @@ def test_slot_reuse_under_churn_keeps_identities_right(world: EngineWorld) -> No
     assert executor.counters.slot_mismatches == 0
 
 
-def test_a_pinned_model_stays_for_what_is_not_pinned() -> None:
+def test_pinned_model_is_not_evicted_for_an_unpinned_one() -> None:
     pool = Shelf().pool(room_for(1))
     use(pool, FIRST)
     pool.pin({identity(FIRST).digest})

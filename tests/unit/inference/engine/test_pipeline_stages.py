@@ -30,7 +30,7 @@ def pipeline(request: pytest.FixtureRequest) -> Iterator[Pipeline]:
     made.close()
 
 
-def test_a_lane_that_works_ahead_begins_before_anybody_asks(pipeline: Pipeline) -> None:
+def test_stage_that_works_ahead_begins_before_its_result_is_read(pipeline: Pipeline) -> None:
     retrieved, acquired = threading.Event(), threading.Event()
     stages = pipeline.retrieve(1, retrieved.set), pipeline.acquire(1, acquired.set)
     ahead = pipeline.pipelining.retrieval, pipeline.pipelining.swapping is not Swapping.NONE

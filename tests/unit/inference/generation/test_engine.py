@@ -35,7 +35,7 @@ def error_code(world: World, name: str) -> str:
     return error.code
 
 
-def test_each_token_is_an_event_and_the_last_one_says_why() -> None:
+def test_each_token_is_an_event_and_the_last_has_the_finish_reason() -> None:
     world = World()
     request = a_request("r", max_tokens=3)
     world.add(request)
@@ -107,7 +107,7 @@ def test_the_newest_is_preempted_and_the_oldest_never_waits() -> None:
     assert prefills["3"] > 1
 
 
-def test_what_can_never_fit_is_not_accepted() -> None:
+def test_request_that_can_never_fit_is_refused() -> None:
     world = World(context=16, blocks=64)
     for request in (a_request("r", (1,) * 16, 1), a_request("r", (1,) * 10, 7), a_request("r", (1, 50))):
         with pytest.raises(HplmError, match="invalid_field"):
@@ -116,7 +116,7 @@ def test_what_can_never_fit_is_not_accepted() -> None:
 
 
 @pytest.mark.parametrize(("context", "blocks"), [(16, 64), (64, 4)])
-def test_what_just_fits_is_generated_to_its_end(context: int, blocks: int) -> None:
+def test_request_that_just_fits_is_completed(context: int, blocks: int) -> None:
     world = World(context=context, blocks=blocks, block_size=4)
     request = a_request("r", (1,) * 10, 6)
     world.add(request)
@@ -193,7 +193,7 @@ def test_a_lost_device_is_for_the_process_to_handle() -> None:
         world.drain()
 
 
-def test_a_load_that_takes_for_ever_delays_nobody_else() -> None:
+def test_endless_load_delays_no_other_request() -> None:
     world = World()
     world.add(a_request("warm"))
     world.step()
@@ -250,7 +250,7 @@ def test_a_warm_adapter_does_not_wait_for_a_cold_one_without_room() -> None:
     world.drain()
 
 
-def test_the_counts_say_what_runs_waits_and_was_done() -> None:
+def test_counts_have_running_waiting_and_computed_work() -> None:
     world = World(blocks=16, block_size=4, sequences=2)
     for number in range(3):
         world.add(a_request(str(number), (1,) * 8, 4))

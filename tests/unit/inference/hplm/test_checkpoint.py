@@ -178,7 +178,7 @@ def test_a_hub_id_that_was_fetched_before_needs_no_network(cache: Path, checkpoi
 
 
 @pytest.mark.parametrize("source", ["acme/unknown", "unknown", "acme/../etc", "a/b/c", "", "/etc/nowhere"])
-def test_what_is_neither_a_folder_nor_a_known_hub_id_is_not_found(cache: Path, source: str) -> None:
+def test_path_that_is_neither_a_folder_nor_a_hub_id_is_not_found(cache: Path, source: str) -> None:
     with pytest.raises(HplmError) as caught:
         open_checkpoint(source)
     assert caught.value.code == "checkpoint_not_found"

@@ -74,7 +74,7 @@ capacities = st.lists(st.integers(0, ROWS + 3), min_size=2, max_size=2)
 
 
 @given(batches, capacities, st.data())
-def test_what_lies_on_the_device_is_what_the_tables_hold(
+def test_cached_rows_equal_those_of_the_table(
     asked: list[set[int]], capacity: list[int], data: st.DataObject
 ) -> None:
     tables = [Table("float16", seed=0), Table("int8", seed=1)]
@@ -97,7 +97,7 @@ def test_a_table_that_fits_is_there_from_the_beginning() -> None:
     assert filled(Table(), ROWS + 5).capacity == ROWS
 
 
-def test_of_a_larger_table_the_rows_that_are_asked_for_most_come_in() -> None:
+def test_most_requested_rows_of_a_larger_table_are_cached() -> None:
     hot = RowCache(Table(), 4, CPU)
     for _ in range(REFRESH_INTERVAL):
         ask(hot, 3, 5, 8, 13, 21)
@@ -105,7 +105,7 @@ def test_of_a_larger_table_the_rows_that_are_asked_for_most_come_in() -> None:
     assert ask(hot, 3, 5, 8, 13, 21, 34) == [3, 5, 8, 13]
 
 
-def test_rows_that_nobody_asks_for_any_more_make_room_for_others() -> None:
+def test_rows_no_longer_requested_are_replaced() -> None:
     hot = RowCache(Table(), 4, CPU)
     ask(hot, 0, 1, 2, 3, times=50 * REFRESH_INTERVAL)
     assert ask(hot, 0, 1, 2, 3) == [0, 1, 2, 3]
@@ -115,7 +115,7 @@ def test_rows_that_nobody_asks_for_any_more_make_room_for_others() -> None:
 
 
 @pytest.mark.parametrize("lookups", [REFRESH_INTERVAL - 2, 5 * REFRESH_INTERVAL])
-def test_what_was_named_to_a_batch_stays_however_much_is_looked_up_meanwhile(lookups: int) -> None:
+def test_rows_of_a_batch_stay_while_others_are_looked_up(lookups: int) -> None:
     """A batch asks a table once for each chain that ends with it, and the next is looked up before this one
     is computed."""
     own = Table()

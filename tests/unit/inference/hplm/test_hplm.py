@@ -17,7 +17,7 @@ from tests.unit.tiny import SPECS, tiny_hplm
 
 @pytest.mark.parametrize("dtype", [torch.float16, None])
 @pytest.mark.parametrize("task", [CLASSIFICATION, TAGGING])
-def test_what_is_saved_is_what_is_loaded(
+def test_saved_hplm_is_loaded_unchanged(
     root: Root, tmp_path: Path, task: Task, dtype: torch.dtype | None
 ) -> None:
     hplm = tiny_hplm(root, task, spec=SPECS[1])

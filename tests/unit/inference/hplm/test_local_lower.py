@@ -76,7 +76,7 @@ def test_starting_from_the_checkpoint_leaves_the_checkpoint_alone(root: Root) ->
     assert torch.equal(root.checkpoint_lower().word_embeddings, before)
 
 
-def test_what_is_saved_is_what_is_loaded(root: Root, lower: LocalLower, tmp_path: Path) -> None:
+def test_saved_lower_layers_are_loaded_unchanged(root: Root, lower: LocalLower, tmp_path: Path) -> None:
     lower.save(tmp_path, {"unexplained": 0.2})
     again = LocalLower.load(tmp_path)
     fragments = some_fragments(root)

@@ -95,7 +95,7 @@ def by_definition(layer: Layer, hidden: Tensor, pet: PetWeights, index: int) -> 
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=6),
     st.sampled_from([torch.float32, torch.bfloat16]),
 )
-def test_pets_of_any_kind_side_by_side_each_do_what_they_are_defined_to(
+def test_mixed_batch_of_pets_computes_the_definition_of_each(
     chosen: list[PetSpec], sequences: list[tuple[int, int]], dtype: torch.dtype
 ) -> None:
     torch.manual_seed(0)
@@ -169,7 +169,7 @@ def test_a_row_whose_pet_lacks_a_part_is_left_as_it_was_bit_by_bit() -> None:
 
 
 @given(specs)
-def test_what_is_stored_of_a_pet_is_read_back(spec: PetSpec) -> None:
+def test_stored_pet_is_read_back_unchanged(spec: PetSpec) -> None:
     pet = learnt(spec)
     shape = {"layers": SHAPE.layers, "hidden": SHAPE.hidden, "inner": SHAPE.inner}
     again = PetWeights.from_stored(pet.spec.to_json(), shape, pet.stored(torch.float32))

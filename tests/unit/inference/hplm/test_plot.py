@@ -136,7 +136,7 @@ def test_a_chain_takes_no_table_of_another_root() -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
 @given(st.sets(fragments_of(3), max_size=60), st.integers(1, 5))
-def test_what_is_written_is_what_is_read(
+def test_written_table_is_read_unchanged(
     tmp_path_factory: pytest.TempPathFactory, found: set[Fragment], parts: int
 ) -> None:
     fragments = in_order(sorted(found))
@@ -269,7 +269,7 @@ def test_at_the_end_of_a_text_the_nearest_unigram_is_found(tmp_path: Path) -> No
     assert (found.table.tolist(), found.level.tolist()) == ([0], [2])
 
 
-def test_what_enters_after_the_sum_is_the_nearest_table_s(tmp_path: Path) -> None:
+def test_merged_table_has_the_position_bias_of_the_nearest(tmp_path: Path) -> None:
     tables = [write(tmp_path / str(at), some(9), table=at) for at in range(2)]
     merge_tables(tables, tmp_path / "out")
     merged = PlotTable.open(tmp_path / "out")

@@ -49,7 +49,7 @@ def test_a_root_that_lacks_a_file_does_not_load(root: Root, tmp_path: Path, file
     assert caught.value.code == "corrupt_artifact"
 
 
-def test_the_lower_layers_are_only_read_when_asked_for(root: Root, tmp_path: Path) -> None:
+def test_lower_layers_are_read_only_on_request(root: Root, tmp_path: Path) -> None:
     root.save(tmp_path)
     (tmp_path / LOWER_FILE).unlink()
     loaded = Root.load(tmp_path)

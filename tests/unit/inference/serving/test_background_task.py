@@ -15,7 +15,7 @@ from inference.serving.catalogue import BackgroundTask
 from inference.serving.watchdog import Watchdog
 
 
-def test_what_was_prepared_is_there_once_it_is_done_and_is_taken_once() -> None:
+def test_result_can_be_taken_once_when_it_is_done() -> None:
     ahead, go_on = BackgroundTask[str]("test"), Event()
     assert ahead.take(wait=True) is None
 
@@ -31,7 +31,7 @@ def test_what_was_prepared_is_there_once_it_is_done_and_is_taken_once() -> None:
     assert (ahead.under_way, ahead.take(wait=True)) == (False, None)
 
 
-def test_what_went_wrong_is_raised_to_whoever_takes_it_and_the_next_may_begin() -> None:
+def test_error_is_raised_when_taken_and_the_next_task_can_start() -> None:
     ahead = BackgroundTask[int]("test")
     ahead.begin(lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError):
@@ -44,7 +44,7 @@ class Weights:
     """What was loaded before there was no memory left."""
 
 
-def test_what_failing_work_had_loaded_is_free_once_it_is_taken() -> None:
+def test_memory_of_failed_work_is_released_when_its_error_is_taken() -> None:
     ahead, loaded = BackgroundTask[None]("test"), list[weakref.ref[Weights]]()
 
     def work() -> None:
@@ -89,7 +89,7 @@ while True:  # as a loop that has nothing to do
 
 
 @pytest.mark.parametrize("error", ["ZeroDivisionError('of its own')", "KeyboardInterrupt('of its own')"])
-def test_an_exception_that_nobody_caught_in_a_thread_ends_the_process(error: str) -> None:
+def test_uncaught_exception_in_a_thread_ends_the_process(error: str) -> None:
     program = PROGRAM.format(error=error)
     ended = subprocess.run(
         [sys.executable, "-c", program],

@@ -89,14 +89,14 @@ def test_a_batch_is_of_one_root() -> None:
     assert desk.backlog.take(LIMITS) is None
 
 
-def test_how_many_keep_each_other_company_is_for_their_own_root_to_say() -> None:
+def test_batch_size_follows_the_costs_of_the_own_root() -> None:
     desk = Desk(executor=FakeEngine(StepCosts(fixed_s=3.0 * 10, token_s=1.0)))
     desk.add("b", 9, length=20, executor=FakeEngine(StepCosts(fixed_s=1.0, token_s=0.0)))
     desk.add("a", 6)
     assert [waiting.tenant for waiting in desk.take().waiting] == ["a"] * 4  # two rows for each of both
 
 
-def test_a_row_that_fails_is_charged_what_was_expected() -> None:
+def test_failed_row_is_charged_its_expected_cost() -> None:
     desk = Desk()
     desk.add("a", 8)
     batch = desk.take()

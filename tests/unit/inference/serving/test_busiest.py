@@ -33,7 +33,7 @@ def test_any_traffic_has_few_series_and_everything_is_counted_once(
     assert series.total() + dropped == sum(sum(counts.values()) for _, counts in steps)
 
 
-def test_who_is_busier_of_late_takes_the_place_of_who_was_busy_once() -> None:
+def test_recently_busy_series_replaces_one_busy_long_ago() -> None:
     clock = FakeClock()
     busiest: Busiest[str] = Busiest(1, other="other", clock=clock)
     assert busiest.note({"old": 1000}) == set()
@@ -45,7 +45,7 @@ def test_who_is_busier_of_late_takes_the_place_of_who_was_busy_once() -> None:
     assert (busiest.label("old"), busiest.label("new")) == ("other", "new")
 
 
-def test_among_equals_nobody_is_pushed_out() -> None:
+def test_equally_busy_series_are_not_replaced() -> None:
     clock = FakeClock()
     busiest: Busiest[str] = Busiest(2, other="other", clock=clock)
     for _ in range(5):
@@ -53,7 +53,7 @@ def test_among_equals_nobody_is_pushed_out() -> None:
         clock.now += REVIEW_S
 
 
-def test_who_is_idle_keeps_its_series_while_there_is_room() -> None:
+def test_idle_series_stays_while_there_is_room() -> None:
     clock = FakeClock()
     busiest: Busiest[str] = Busiest(2, other="other", clock=clock)
     busiest.note({"idle": 1})

@@ -114,7 +114,7 @@ def test_a_root_that_could_not_be_loaded_is_named_and_loaded_later(
     assert catalogue.last_error == ""
 
 
-def test_a_device_that_is_lost_while_a_root_is_loaded_is_said(
+def test_lost_device_while_a_root_is_loaded_is_raised(
     kind: tuple[type[Serving], type], world: TinyWorld, clock: FakeClock, loads: Loads
 ) -> None:
     loads.fail_with(LOST, kind[1])
@@ -179,7 +179,7 @@ def raises() -> str:
 
 
 @pytest.mark.parametrize("give", [raises, lambda: "no memory"], ids=["at all", "in part"])
-def test_what_cannot_be_loaded_is_tried_again_later_and_later(
+def test_failed_load_is_retried_at_growing_intervals(
     give: Callable[[], str], watcher: ManifestWatcher, clock: FakeClock
 ) -> None:
     tried = attempts(watcher, give, clock)

@@ -44,7 +44,7 @@ ARCHITECTURE = Architecture(
 )
 
 
-def test_what_was_used_longest_ago_goes_first_and_is_read_again_when_it_is_wanted() -> None:
+def test_least_recently_used_is_evicted_and_read_again() -> None:
     files = Files(room=2)
     files.get("a", "b", "a", "c", "a")
     assert files.read == ["a", "b", "c"]
@@ -55,7 +55,7 @@ def test_what_was_used_longest_ago_goes_first_and_is_read_again_when_it_is_wante
     assert files.cache.used_bytes <= files.cache.budget_bytes
 
 
-def test_what_is_larger_than_the_budget_is_given_all_the_same() -> None:
+def test_entry_larger_than_the_budget_is_returned() -> None:
     """How an answer is made must not depend on the memory there is."""
     files = Files(room=0)
     first, second = files.get("a", "b")
@@ -79,7 +79,7 @@ def test_threads_that_want_the_same_load_it_once() -> None:
     assert files.read == ["a"]
 
 
-def test_what_cannot_be_loaded_is_an_error_and_holds_nothing() -> None:
+def test_failed_load_is_an_error_and_takes_no_room() -> None:
     files = Files(room=1)
 
     def fail() -> FullLower:
@@ -91,7 +91,7 @@ def test_what_cannot_be_loaded_is_an_error_and_holds_nothing() -> None:
     assert files.get("a")
 
 
-def test_what_is_named_no_more_is_dropped() -> None:
+def test_unreferenced_entries_are_dropped() -> None:
     files = Files(room=2)
     files.get("a", "b")
     files.cache.keep({"a"})

@@ -91,7 +91,7 @@ def test_the_last_batch_is_the_last_one_with_an_answer(figures: Figures) -> None
     assert figures("hmi_worker_stage_seconds_count", stage="compute") == 1
 
 
-def test_what_a_decoder_does_is_told_by_its_root(figures: Figures) -> None:
+def test_figures_of_decoders_have_the_root_as_label(figures: Figures) -> None:
     counts = GenerationCounts(
         running=3,
         waiting=2,
@@ -148,7 +148,7 @@ def test_an_hplm_that_was_there_is_a_hit_and_one_that_was_loaded_is_none(figures
     assert figures("hmi_worker_adapter_hits_total") == 1
 
 
-def test_what_was_loaded_and_never_used_is_forgotten_some_day(figures: Figures) -> None:
+def test_oldest_unused_load_is_forgotten(figures: Figures) -> None:
     load = figures.metrics.timed_load(lambda model: model.hplm)
     for number in range(FRESH_KEPT + 1):
         load(ModelIdentity("acme", "mood", 1, f"h{number}"))
@@ -178,7 +178,7 @@ def test_requests_are_counted_by_code_with_their_waiting(figures: Figures) -> No
     assert figures("hmi_worker_request_seconds_sum") == pytest.approx(4.0)
 
 
-def test_how_the_worker_stands_is_asked_at_each_scrape(figures: Figures) -> None:
+def test_state_of_the_worker_is_read_at_each_scrape(figures: Figures) -> None:
     assert figures("hmi_worker_resident_models") == 3
     assert figures("hmi_worker_resident_model_bytes") == 4096
     assert figures("hmi_worker_backlog_rows") == 7

@@ -159,7 +159,7 @@ def test_a_gpu_is_shared_out_by_its_own_size_and_the_host_by_its_own(world: Tiny
     assert catalogue.pool.budget_bytes == 100 << 30
 
 
-def test_what_finds_no_memory_when_it_is_loaded_empties_the_caches_first(
+def test_load_without_memory_empties_the_caches_first(
     world: TinyWorld, writers: GenerativeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.publish(**writers.manifest_parts())

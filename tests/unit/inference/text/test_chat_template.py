@@ -91,7 +91,7 @@ def rendered(source: str | None, messages: list[ChatMessage] = TALK, open_turn: 
     return template.render(messages, now=NOW, open_turn=open_turn)
 
 
-def test_what_a_template_says_when_it_refuses_is_told() -> None:
+def test_message_of_a_refusing_template_is_in_the_error() -> None:
     with pytest.raises(HplmError, match="invalid_field: the chat template says: “Conversation roles must"):
         rendered(LLAMA_2, [TALK[2]])
 

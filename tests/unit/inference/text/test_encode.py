@@ -89,7 +89,7 @@ def test_a_text_is_refused_exactly_if_it_does_not_fit(text: str, limit: int) -> 
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_of_a_prompt_that_is_too_long_a_beginning_is_read(text: str) -> None:
+def test_beginning_of_a_too_long_prompt_is_read(text: str) -> None:
     limit = 512
     with pytest.raises(TooManyTokens) as refusal:
         token_ids(BPE, text, add_special_tokens=True, limit=limit)
@@ -123,7 +123,7 @@ def test_many_texts_are_read_in_portions(read: list[int]) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_of_a_context_no_more_is_read_than_its_windows_need(text: str, read: list[int]) -> None:
+def test_context_is_read_only_as_far_as_its_windows_need(text: str, read: list[int]) -> None:
     tokenizer = TextTokenizer(tiny_tokenizer(), max_tokens=MAX_TOKENS)
     (found,) = encode_inputs([InferInput("river", text)], tokenizer, task=QUESTION_ANSWERING)
     assert found.truncated

@@ -110,7 +110,7 @@ def test_bigrams_come_on_both_sides_and_ends_and_words_are_always_there(
     assert levels[fragments.LEVEL_UNI] == {(missing, f[1], missing) for text in texts for f in text}
 
 
-def test_rows_hold_what_the_lower_half_says(branch: Branch, built: Built) -> None:
+def test_rows_equal_the_states_of_the_lower_layers(branch: Branch, built: Built) -> None:
     table, lower = PlotTable.open(built[0] / "out"), LocalLower.load(branch.lower)
     with torch.no_grad():
         expected = lower(torch.from_numpy(fragments.unpack(table.keys)))
@@ -222,6 +222,15 @@ def test_vectors_of_eight_bits_take_half_the_room_and_hardly_differ(branch: Bran
 @pytest.fixture
 def small_merge_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plot_writer, "MERGE_BATCH", 16)
+
+
+@pytest.mark.usefixtures("small_merge_batches")
+def test_merge_reports_its_progress(branch: Branch, tmp_path: Path) -> None:
+    recorder = Recorder()
+    report = merge_plots(plots=[branch.plot, branch.plot], out=tmp_path / "out", reporter=recorder)
+    ((name, total, steps),) = recorder.stages
+    assert (name, total) == ("merge tables", report["before"]["rows"])
+    assert steps == [*range(0, report["rows"], 16), total]
 
 
 @pytest.mark.usefixtures("small_merge_batches")

@@ -236,7 +236,9 @@ def test_labels_seed_and_metrics_are_stored_with_it(tuned: dict[str, Any]) -> No
     assert stored.pet.spec == SMALL.spec
 
 
-def test_the_share_of_truncated_texts_is_told(branch: Branch, tuned: dict[str, Any], tmp_path: Path) -> None:
+def test_report_has_the_share_of_truncated_texts(
+    branch: Branch, tuned: dict[str, Any], tmp_path: Path
+) -> None:
     rows = ROWS[tuned["task"]](3, 1)
     if "text" in rows[0]:
         rows[0]["text"] += " river" * 100

@@ -33,7 +33,7 @@ def levels(gaps: SimulatedTable, text: list[int], *, leave_one_out: bool = False
     return found
 
 
-def test_its_own_occurrence_does_not_count_for_a_text_that_was_counted() -> None:
+def test_own_occurrence_of_a_counted_text_does_not_count() -> None:
     gaps = gaps_of([[1, 5, 6, 7, 2]], 100.0)
     assert levels(gaps, [1, 5, 6, 7, 2], leave_one_out=True) == [LEVEL_UNI] * 5
 

@@ -42,7 +42,7 @@ MIB = 1024**2
 
 @pytest.mark.timeout(60)
 @pytest.mark.usefixtures("tried_here")
-def test_adapters_that_would_take_time_or_memory_without_end_are_refused_by_what_would(
+def test_adapters_of_unbounded_time_or_memory_are_refused_with_the_reason(
     site: Site, root: Root, globex: APIClient
 ) -> None:
     endless = f"bert.encoder.layer.2.output.adapters.a.adapter_{'a' * 300_000}\n"
@@ -94,7 +94,7 @@ def allow(site: Site, size: int) -> None:
 
 
 @pytest.mark.usefixtures("tried_here")
-def test_the_quota_and_the_disk_are_asked_by_the_claimed_sizes_before_anything_is_unpacked(
+def test_quota_and_disk_are_checked_by_the_claimed_sizes_before_unpacking(
     site: Site, root: Root, globex: APIClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     members = lora_members(root)
