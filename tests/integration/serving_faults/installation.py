@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -52,7 +52,7 @@ class Installation:
             "HMI_POLICY": "table",  # what `alone` says
             **more,
         }
-        self._more = more
+        self._more: dict[str, Any] = {**more}
         port = choose_port("127.0.0.1", 18_900)
         self._ending.enter_context(port.listener)
         self.web = Web(port, self._env, home / "web.log")

@@ -67,7 +67,7 @@ dispatchers = st.builds(
     st.floats(0, 0.99),
     st.floats(1, 100),
     st.just(()) | st.tuples(numbers, numbers, numbers, numbers),
-    st.builds(PlattScaling, numbers, numbers),
+    st.builds(PlattScaling, st.floats(-1e6, 1e6), st.floats(0, 1e6)),
     st.floats(0, 0.99),
 ) | st.builds(Dispatcher, st.sampled_from(OUTPUT_KINDS))
 requests = st.builds(
