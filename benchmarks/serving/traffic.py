@@ -29,7 +29,7 @@ import torch
 from benchmarks import harness
 from benchmarks.answer_levels import AnsweredAt, level_shares, levels_of
 from benchmarks.serving.limit import Limit
-from benchmarks.serving.over_http.clients import Call, Clients, cpu_seconds
+from benchmarks.serving.over_http.clients import Call, Clients, Timed, cpu_seconds
 from benchmarks.serving.over_http.product import Site, started
 from benchmarks.serving.over_http.trained import TrainedModels, dataset_texts
 from benchmarks.serving.peers.dedicated import BATCH, LONGEST, Models, Settings
@@ -164,7 +164,7 @@ class Bench:
         def waits(first: int) -> list[float]:
             shifted = [*texts[first:], *texts[:first]]
             calls = [replace(call, inputs=[text]) for call, text in zip(models, shifted, strict=True)]
-            return self._waits(lone, self._of_product(calls))
+            return [one.seconds for one in self._timed(lone, self._of_product(calls))]
 
         cold = median(waits(0))
         warm = [wait for number in range(WARM_ROUNDS) for wait in waits(number % len(models))]
@@ -206,16 +206,19 @@ class Bench:
                 self._failed += answer is None
             return 0.0
         before, begun = self._cpu(who), time.perf_counter()
-        waits = self._waits(clients, calls)
+        timed = self._timed(clients, calls)
         seconds, after = time.perf_counter() - begun, self._cpu(who)
         spent = {name: after[name] - before[name] for name in after}
-        return self._keep((pattern.name, who), repeat, Cost(pattern.texts, seconds, spent, waits))
+        waits = [one.seconds for one in timed]
+        overheads = [one.seconds - one.compute_s for one in timed]
+        cost = Cost(pattern.texts, seconds, spent, waits, overheads if who == PRODUCT else ())
+        return self._keep((pattern.name, who), repeat, cost)
 
-    def _waits(self, clients: Clients, calls: Sequence[Call]) -> list[float]:
-        """How many seconds each call waited; counts those that were not answered well."""
+    def _timed(self, clients: Clients, calls: Sequence[Call]) -> list[Timed]:
+        """How long each call took; counts those that were not answered well."""
         timed = clients.time(calls)
         self._failed += sum(not one.good for one in timed)
-        return [one.seconds for one in timed]
+        return timed
 
     def _plainly(self, pattern: Pattern, repeat: int) -> float:
         batches = self._batches(pattern, repeat)

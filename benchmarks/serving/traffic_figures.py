@@ -46,13 +46,14 @@ COMPARISONS: Final = {"limit_share": LIMIT, "vs_dedicated_http": FASTAPI, "vs_pe
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What answering so many texts took: seconds, processor seconds by process, and how long each call
-    waited."""
+    """What answering so many texts took: seconds, processor seconds by process, how long each call waited,
+    and of that the seconds in which the product did not compute."""
 
     texts: int
     seconds: float
     cpu: Mapping[str, float]
     waits: Sequence[float]
+    overheads: Sequence[float] = ()
 
     @property
     def cpu_ms(self) -> float:
@@ -84,12 +85,14 @@ def figures(found: Found) -> dict[str, float]:
         if found.get((pattern, other))
     }
     lone = ratio(found, (LONE.name, PRODUCT), (LONE.name, PLAIN), lambda cost: cost.p50)
+    overheads = [wait for cost in found.get((LONE.name, PRODUCT), ()) for wait in cost.overheads]
+    overhead = {"lone_overhead_ms": 1000 * median(overheads)} if overheads else {}
     worker = {
         f"worker_ms_per_text_{pattern}": median(cost.cpu_ms_of(WORKER) for cost in costs)
         for (pattern, who), costs in found.items()
         if who == PRODUCT
     }
-    return {**shares, "lone_ratio": lone, **worker}
+    return {**shares, "lone_ratio": lone, **overhead, **worker}
 
 
 def ratio(found: Found, over: Way, under: Way, of: Callable[[Cost], float]) -> float:

@@ -1,6 +1,7 @@
 """Clients that call the infer API, and what the processes behind it took."""
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ PROGRAMS: Final = {
     "postgres": "postgresql",
 }
 OTHERS, CLIENT = "others", "client"
+COMPUTE: Final = re.compile(r"\bcompute;dur=([\d.]+)")
 
 
 class NotServed(Exception):
@@ -47,10 +49,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """How long a call took, and whether it was answered well."""
+    """How long a call took, whether it was answered well, and the part of it in which the server computed: 0
+    if its answer does not say."""
 
     seconds: float
     good: bool
+    compute_s: float = 0.0
 
 
 class Clients:
@@ -95,8 +99,9 @@ class Clients:
     def _time(self, call: Call, due: float | None) -> Timed:
         started = due or time.perf_counter()
         time.sleep(max(0.0, started - time.perf_counter()))
-        good = self._post(call).status_code == httpx.codes.OK
-        return Timed(time.perf_counter() - started, good)
+        response = self._post(call)
+        seconds = time.perf_counter() - started
+        return Timed(seconds, response.status_code == httpx.codes.OK, compute_seconds(response))
 
     def _answer(self, call: Call) -> dict[str, Any] | None:
         response = self._post(call)
@@ -105,6 +110,12 @@ class Clients:
     def _post(self, call: Call) -> httpx.Response:
         headers = {"Authorization": f"Bearer {call.api_key}", "Content-Type": "application/json"}
         return self._http.post("/api/v1/infer", content=call.body, headers=headers)
+
+
+def compute_seconds(response: httpx.Response) -> float:
+    """The seconds of the stage `compute` in the header Server-Timing; 0 without one."""
+    found = COMPUTE.search(response.headers.get("Server-Timing", ""))
+    return float(found[1]) / 1000 if found else 0.0
 
 
 def cpu_seconds() -> dict[str, float]:

@@ -38,7 +38,7 @@ MISSING = len(WORDS)
 def of_product(worker: float, *, p50: float = 0.1) -> Cost:
     """Of ten texts, with so many processor seconds of the inference worker, and as many of the others."""
     cpu = dict.fromkeys(PROCESSES, worker / 3) | {"inference_worker": worker}
-    return Cost(texts=10, seconds=1.0, cpu=cpu, waits=[p50] * 3)
+    return Cost(texts=10, seconds=1.0, cpu=cpu, waits=[p50] * 3, overheads=[p50 / 2] * 3)
 
 
 def of(who: str, cpu: float, *, p50: float = 0.1) -> Cost:
@@ -69,6 +69,7 @@ def test_figures_are_medians_of_the_ratios_within_a_repeat() -> None:
     assert made["limit_share_64x1"] == made["limit_share_16x32"] == pytest.approx(0.25)
     assert made["vs_dedicated_http_64x1"] == made["vs_dedicated_http_16x32"] == pytest.approx(2.5)
     assert made["lone_ratio"] == pytest.approx(3.0)
+    assert made["lone_overhead_ms"] == pytest.approx(15.0), "the median of all calls"
     assert made["worker_ms_per_text_64x1"] == pytest.approx(10.0)
     assert made["worker_ms_per_text_1x1"] == pytest.approx(20.0)
 
