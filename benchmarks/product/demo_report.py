@@ -16,6 +16,7 @@ from typing import Any
 
 import django
 import redis
+from django.apps import apps
 from django.conf import settings
 from rich.console import Console
 
@@ -23,19 +24,20 @@ from benchmarks import harness
 from benchmarks.answer_levels import AnsweredAt, level_shares, levels_of
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
-django.setup()
+if not apps.ready:  # a second setup closes what absl logs to
+    django.setup()
 
-from demo.generative_models import GenerativeModel, generative_models  # noqa: E402
-from demo.generative_traffic import WritingResult, send_prompts  # noqa: E402
-from demo.job_progress import DemoError  # noqa: E402
-from demo.models import demo_models  # noqa: E402
-from demo.options import DemoOptions, add_demo_arguments  # noqa: E402
-from demo.traffic import ModelTraffic, TrafficResult, send_traffic  # noqa: E402
-from demo.tree import demo_build, demo_is_built  # noqa: E402
-from hmi_site.embedded.process import ChildError  # noqa: E402
-from hmi_site.launcher.stack import Stack  # noqa: E402
-from inference.queueing.status import workers_alive  # noqa: E402
-from tenants.base.scope import use_platform_scope  # noqa: E402
+from demo.generative_models import GenerativeModel, generative_models
+from demo.generative_traffic import WritingResult, send_prompts
+from demo.job_progress import DemoError
+from demo.models import demo_models
+from demo.options import DemoOptions, add_demo_arguments
+from demo.traffic import ModelTraffic, TrafficResult, send_traffic
+from demo.tree import demo_build, demo_is_built
+from hmi_site.embedded.process import ChildError
+from hmi_site.launcher.stack import Stack
+from inference.queueing.status import workers_alive
+from tenants.base.scope import use_platform_scope
 
 STAGES = ("queue", "retrieval", "adapter_load", "compute", "total")
 FRAGMENTS = ("trigram", "bigram", "unigram")
