@@ -8,7 +8,7 @@ from inference.hplm.plot import PlotChain, PlotTable
 from tests.integration.jobs.world import World, finish, store
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import jobs_in_order
-from tests.unit.lookups import looked_up
+from tests.unit.plot_lookups import looked_up
 from tests.unit.tiny import fragments_of, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Version, VersionArtifact

@@ -13,7 +13,7 @@ from tenants.datasets.formats.examples import read_examples
 from tenants.datasets.storage import stored_path
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, world_build
-from tests.unit.lookups import looked_up
+from tests.unit.plot_lookups import looked_up
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models import Coverage
 from versiontree.tree.selectors.coverage import coverages_of

@@ -24,7 +24,7 @@ from inference.hplm.row_cache import RowCache
 from inference.text.token_levels import tokens_of
 from inference.text.tokenization import Encoding, TextTokenizer
 from tests.unit.inference.engine.worlds import EngineWorld, states_alone
-from tests.unit.lookups import looked_up
+from tests.unit.plot_lookups import looked_up
 from tests.unit.tiny import WORDS, tiny_lower, tiny_plot, tiny_root, tiny_texts
 
 Ids = NDArray[np.int64]

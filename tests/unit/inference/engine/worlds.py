@@ -28,7 +28,7 @@ from inference.hplm.root import Root
 from inference.hplm.row_cache import RowCache
 from inference.text.tasks import TASKS
 from tests.reference_hplm import outputs_from_states, reference_outputs
-from tests.unit.lookups import looked_up
+from tests.unit.plot_lookups import looked_up
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 
 CPU = torch.device("cpu")

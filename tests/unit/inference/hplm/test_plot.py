@@ -18,7 +18,7 @@ from inference.hplm.compose import Composition
 from inference.hplm.plot import COMPOSITION_FILE, INDEX_FILE, JSON_FILE, VECTORS_FILE, PlotChain, PlotTable
 from inference.hplm.plot_writer import merge_tables, write_plot
 from inference.hplm.quantization import quantize
-from tests.unit.lookups import all_vectors, looked_up
+from tests.unit.plot_lookups import all_vectors, looked_up
 
 VOCAB, HIDDEN = 4, 2
 MISSING = VOCAB

@@ -12,7 +12,7 @@ import torch
 from inference.hplm import fragments, plot_writer
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot import PlotTable
-from tests.unit.lookups import all_vectors
+from tests.unit.plot_lookups import all_vectors
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.world import (
