@@ -13,14 +13,17 @@ from tenants.base.api.inputs import SearchQuerySerializer, UploadFormParser, val
 from tenants.base.api.object_view import ObjectView
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.api.serializers import (
+    DatasetCorrectSerializer,
     DatasetFilesSerializer,
     DatasetSerializer,
     DatasetUploadSerializer,
     PreviewSerializer,
 )
+from tenants.datasets.formats.corrections import Correction
 from tenants.datasets.models import Dataset, Split
 from tenants.datasets.selectors.previews import search_by_name
 from tenants.datasets.selectors.uploads import dataset_of, datasets_of
+from tenants.datasets.services.corrections import dataset_correct
 from tenants.datasets.services.datasets import dataset_delete, dataset_preview, dataset_upload
 
 
@@ -93,3 +96,21 @@ class DatasetView(ObjectView, TenantView):
         """Delete a dataset that nothing uses."""
         dataset_delete(dataset=self.find_object(**kwargs), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class DatasetCorrectionsView(TenantView):
+    """Correct labels of a dataset, or leave out rows. The result is a new dataset."""
+
+    serializer_class = DatasetSerializer
+    queryset = Dataset.unscoped.none()
+
+    @extend_schema(request=DatasetCorrectSerializer, responses={201: DatasetSerializer})
+    def post(self, request: Request, *, dataset_id: int, **_: Any) -> Response:
+        data = validated_body(DatasetCorrectSerializer, request)
+        dataset = dataset_correct(
+            dataset=dataset_of(self.tenant, dataset_id),
+            name=data["name"],
+            corrections=[Correction(**one) for one in data["corrections"]],
+            actor=request_actor(request),
+        )
+        return Response(DatasetSerializer(dataset).data, status=status.HTTP_201_CREATED)

@@ -9,6 +9,7 @@ from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.base.characters import check_characters
 from tenants.base.errors import HmiError
 from tenants.datasets.append_only_file import received_bytes, tail_sha256
+from tenants.datasets.formats.corrections import MAX_CORRECTIONS
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
 from tenants.datasets.models import CheckKind, Corpus, Dataset, DatasetSplit, Split, Task, Upload, UploadCheck
 from tenants.datasets.storage import upload_store
@@ -122,6 +123,27 @@ class DatasetUploadSerializer(DatasetFilesSerializer):
     """A dataset and its name."""
 
     name = serializers.CharField(max_length=100)
+
+
+class CorrectionSerializer(StrictSerializer):
+    """A row of train, counted from 0, and its label; null leaves the row out. For tagging, the tag of a
+    token."""
+
+    row = serializers.IntegerField(min_value=0)
+    token = serializers.IntegerField(min_value=0, allow_null=True, default=None)
+    label = serializers.CharField(allow_null=True)  # type: ignore[assignment]
+
+
+class DatasetCorrectSerializer(StrictSerializer):
+    """Corrections of a dataset, and the name of the new one."""
+
+    name = serializers.CharField(
+        max_length=100,
+        required=False,
+        default="",
+        help_text="The next free one, such as tickets-2, if empty.",
+    )
+    corrections = CorrectionSerializer(many=True, allow_empty=False, max_length=MAX_CORRECTIONS)
 
 
 class PreviewSerializer(serializers.Serializer[Any]):

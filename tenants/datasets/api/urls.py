@@ -3,7 +3,12 @@
 from django.urls import path
 
 from tenants.datasets.api.corpora import CorporaView, CorpusPreviewView, CorpusView, PlatformCorporaView
-from tenants.datasets.api.datasets import DatasetPreviewView, DatasetsView, DatasetView
+from tenants.datasets.api.datasets import (
+    DatasetCorrectionsView,
+    DatasetPreviewView,
+    DatasetsView,
+    DatasetView,
+)
 from tenants.datasets.api.uploads import ChecksView, CheckView, UploadsView, UploadView
 
 in_tenant = [
@@ -13,6 +18,7 @@ in_tenant = [
     path("datasets", DatasetsView.as_view()),
     path("datasets/preview", DatasetPreviewView.as_view()),
     path("datasets/<int:dataset_id>", DatasetView.as_view()),
+    path("datasets/<int:dataset_id>/corrections", DatasetCorrectionsView.as_view()),
     path("uploads", UploadsView.as_view()),
     path("uploads/<uuid:upload_id>", UploadView.as_view()),
     path("checks", ChecksView.as_view()),

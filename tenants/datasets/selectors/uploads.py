@@ -1,5 +1,6 @@
 """Queries for corpora, datasets, uploads and checks, and the storage that they use."""
 
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -36,6 +37,16 @@ def datasets_of(tenant: Tenant) -> QuerySet[Dataset]:
 def dataset_of(tenant: Tenant, dataset_id: int) -> Dataset:
     """The tenant's dataset, or ``not_found``."""
     return require_found(datasets_of(tenant).filter(pk=dataset_id).first(), "dataset", param="dataset")
+
+
+def corrected_name(dataset: Dataset) -> str:
+    """The next free name for a corrected copy: ``tickets-2`` of ``tickets``, ``tickets-3`` of ``tickets-2``."""
+    base, _, number = dataset.name.rpartition("-")
+    if not base or not number.isdecimal() or len(number) > 6:
+        base, number = dataset.name, "1"
+    base = base[:90].rstrip()
+    taken = set(datasets_of(dataset.tenant).filter(name__startswith=base).values_list("name", flat=True))
+    return next(name for n in count(int(number) + 1) if (name := f"{base}-{n}") not in taken)
 
 
 def upload_by_id(kind: str, upload_id: int) -> Corpus | Dataset | None:

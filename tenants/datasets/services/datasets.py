@@ -147,6 +147,7 @@ def _dataset_insert(tenant: Tenant, name: str, report: Mapping[str, Any], actor:
     except IntegrityError as error:
         raise _name_taken(name) from error
     detail = {"task": dataset.task, "leaks_allowed": dataset.leaks_allowed}
+    detail |= {key: report[key] for key in ("corrected",) if key in report}
     audit_record(verb="dataset.upload", subject=name, tenant=tenant, actor=actor, detail=detail)
     return dataset
 

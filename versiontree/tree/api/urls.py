@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from versiontree.tree.api import domains, estimates, fit, hplms, platform_actions, predictions, tree
+from versiontree.tree.api import domains, estimates, fit, hplms, platform_actions, predictions, suspects, tree
 
 in_tenant = [
     path("tree", tree.TreeView.as_view()),
@@ -12,6 +12,7 @@ in_tenant = [
     path("datasets/<int:dataset_id>/fit", fit.DatasetFitView.as_view()),
     path("corpora/<int:corpus_id>/coverage", fit.CorpusCoverageView.as_view()),
     path("datasets/<int:dataset_id>/coverage", fit.DatasetCoverageView.as_view()),
+    path("datasets/<int:dataset_id>/suspects", suspects.DatasetSuspectsView.as_view()),
     path("domains", domains.DomainsView.as_view()),
     path("domains/<int:domain_id>", domains.DomainView.as_view()),
     path("domains/<int:domain_id>/versions", domains.DomainVersionsView.as_view()),

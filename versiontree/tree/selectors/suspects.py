@@ -1,0 +1,59 @@
+"""Rows of a dataset whose label looks wrong: the quick version that was trained on it is sure of another."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tenants.accounts.models import Tenant
+from tenants.datasets.models import Dataset, Split
+from tenants.datasets.selectors.rows import dataset_rows_at
+from versiontree.tree.models import Version
+from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.coverage import versions_built_from
+from versiontree.tree.selectors.versions import as_mapping, is_number
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A row of train, counted from 0, and the label that the quick version suggests for it with this
+    confidence, 0 to 1. For tagging, the tag of ``token``. ``example`` is the stored row."""
+
+    row: int
+    token: int | None
+    label: str
+    suggested: str
+    confidence: float
+    example: dict[str, Any]
+
+
+def suspects_version(tenant: Tenant, dataset: Dataset) -> Version | None:
+    """The newest quick version that was trained on the dataset and looked for wrong labels."""
+    built = versions_built_from(tenant, dataset).filter(kind=VersionKind.HPLM, metrics__has_key="quick")
+    return built.first()
+
+
+def suspects_of(version: Version, dataset: Dataset) -> list[Suspect]:
+    """The rows whose label looks wrong to the version, the surest first. Raises ``corrupt_artifact``."""
+    found = list(_reported(version))
+    rows = dataset_rows_at(dataset, split=Split.TRAIN, numbers={one["row"] for one in found})
+    return [
+        Suspect(
+            row=one["row"],
+            token=one.get("token"),
+            label=str(one["label"]),
+            suggested=str(one["suggested"]),
+            confidence=float(one["confidence"]),
+            example=rows[one["row"]],
+        )
+        for one in found
+        if one["row"] in rows
+    ]
+
+
+def _reported(version: Version) -> Iterator[Any]:
+    """The suspects in the metrics of a version, which may come from an import."""
+    suspects = as_mapping(version.metrics.get("quick")).get("suspects")
+    for one in suspects if isinstance(suspects, list) else ():
+        fields = as_mapping(one)
+        if isinstance(fields.get("row"), int) and is_number(fields.get("confidence")):
+            yield fields
