@@ -198,7 +198,7 @@ def _preview(split: str, row: Mapping[str, Any]) -> PreviewRow:
     labels = [row["label"]] if "label" in row else row.get("labels", [])
     return PreviewRow(
         split=split,
-        texts=[*(row[name] for name in _TEXTS if name in row), *map(message_text, row.get("messages", []))],
+        texts=row_texts(row),
         labels=[f"{row['value']:g}"] if "value" in row else labels,
         words=_words(row),
         pieces=_answer_pieces(row["context"], row["answers"]) if "context" in row else [],
@@ -207,6 +207,11 @@ def _preview(split: str, row: Mapping[str, Any]) -> PreviewRow:
 
 
 _TEXTS: Final = ("text", "text_pair", "question", "prompt", "completion")
+
+
+def row_texts(row: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a row; those of a conversation with their roles."""
+    return [*(row[name] for name in _TEXTS if name in row), *map(message_text, row.get("messages", []))]
 
 
 def message_text(message: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ from frontend.presenters.data import (
     task_of,
     upload_rows,
 )
+from frontend.presenters.suspects import corrected_note
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
@@ -45,11 +46,13 @@ from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.coverage import coverage_request, coverages_of, versions_built_from
 from versiontree.tree.selectors.recommended_root import root_recommended
+from versiontree.tree.selectors.suspects import hplms_trained_on, suspects_count, suspects_version
 from versiontree.tree.selectors.versions import parents_ready_for, version_visible_to
 from versiontree.tree.tokenized_rows import TokenizerFit, TokenRow, fit_warnings
 from versiontree.tree.tokenizer_fit import corpus_fit, corpus_tokens, dataset_fit, dataset_tokens
 
 USES_SHOWN = 10
+UPDATES_OFFERED = 3
 
 
 @require_GET
@@ -95,6 +98,14 @@ def dataset(request: TenantRequest, pk: int) -> HttpResponse:
     """The page of a dataset."""
     dataset = dataset_of(request.access.tenant, pk)
     context = dataset_context(dataset.report) | {"rows": preview_rows(dataset_sample(dataset))}
+    version, corrected = suspects_version(request.access.tenant, dataset), corrected_note(dataset)
+    context |= {
+        "suspects": version and suspects_count(version),
+        "corrected": corrected,
+        "models": hplms_trained_on(request.access.tenant, corrected["id"])[:UPDATES_OFFERED]
+        if corrected
+        else [],
+    }
     shared = _shared_context(request, dataset)
     return render_page(
         request, "data/dataset.html", dataset=dataset, task=task_of(dataset), **shared, **context

@@ -40,7 +40,7 @@ def dataset_of(tenant: Tenant, dataset_id: int) -> Dataset:
 
 
 def corrected_name(dataset: Dataset) -> str:
-    """The next free name for a corrected copy: ``tickets-2`` of ``tickets``, ``tickets-3`` of ``tickets-2``."""
+    """The next free name for a corrected copy: ``tickets-2`` of ``tickets``, then ``tickets-3``."""
     base, _, number = dataset.name.rpartition("-")
     if not base or not number.isdecimal() or len(number) > 6:
         base, number = dataset.name, "1"

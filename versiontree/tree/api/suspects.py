@@ -38,7 +38,7 @@ class DatasetSuspectsView(OwnerView):
     queryset = Dataset.unscoped.none()
 
     @extend_schema(responses=SuspectsSerializer)
-    def get(self, request: Request, dataset_id: int, **_: Any) -> Response:  # noqa: ARG002
+    def get(self, request: Request, dataset_id: int, **_: Any) -> Response:
         dataset = dataset_of(self.tenant, dataset_id)
         version = suspects_version(self.tenant, dataset)
         suspects = suspects_of(version, dataset) if version else []

@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
+
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Dataset, Split
 from tenants.datasets.selectors.rows import dataset_rows_at
-from versiontree.tree.models import Version
+from versiontree.tree.models import Hplm, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.coverage import versions_built_from
-from versiontree.tree.selectors.versions import as_mapping, is_number
+from versiontree.tree.selectors.versions import as_mapping, hplms_of, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,11 @@ def suspects_version(tenant: Tenant, dataset: Dataset) -> Version | None:
     return built.first()
 
 
+def hplms_trained_on(tenant: Tenant, dataset_id: int) -> QuerySet[Hplm]:
+    """The tenant's models that have a version trained on the dataset, by name."""
+    return hplms_of(tenant).filter(versions__dataset_id=dataset_id).distinct()
+
+
 def suspects_of(version: Version, dataset: Dataset) -> list[Suspect]:
     """The rows whose label looks wrong to the version, the surest first. Raises ``corrupt_artifact``."""
     found = list(_reported(version))
@@ -48,6 +55,11 @@ def suspects_of(version: Version, dataset: Dataset) -> list[Suspect]:
         for one in found
         if one["row"] in rows
     ]
+
+
+def suspects_count(version: Version) -> int:
+    """The number of rows, or tokens, whose label looks wrong to the version."""
+    return len(list(_reported(version)))
 
 
 def _reported(version: Version) -> Iterator[Any]:
