@@ -23,6 +23,7 @@ class JobKind(models.TextChoices):
     CONVERT = "convert", "Convert"
     FURTHER_PRETRAIN = "further_pretrain", "Further pretrain"
     BUILD_PLOT = "build_plot", "Build PLOT"
+    QUICK = "quick", "Quick version"
     FINE_TUNE = "fine_tune", "Fine-tune"
     EVALUATE = "evaluate", "Evaluate"
     COMPACT = "compact", "Compact PLOTs"

@@ -20,6 +20,8 @@ from versiontree.tree.models import FineTuning, FineTuningState, Hplm
 
 JOBS_PER_HPLM_VERSION: Final = 2
 """Fine-tune and evaluate."""
+QUICK_JOBS: Final = 1
+"""Of the quick version of a new model."""
 
 
 def quota_reserve_jobs(*, tenant: Tenant | None, adding: int, reserved_by: FineTuning | None = None) -> None:
