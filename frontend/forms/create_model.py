@@ -68,6 +68,20 @@ class RowField(forms.IntegerField):
             raise forms.ValidationError(refusal.message) from refusal
 
 
+class OptOut(forms.CheckboxInput):
+    """A check box that is ticked unless it was sent without its tick. A hidden input before it tells that
+    from a form that did not show it."""
+
+    template_name = "frontend/create_model/opt_out.html"
+
+    def __init__(self) -> None:
+        super().__init__(check_test=lambda value: value not in (False, "false"))
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> bool:
+        """Return whether it is ticked."""
+        return data.get(name) != "false"
+
+
 class CreateForm(TrainingSettingsForm, forms.Form):
     """All values of a new model."""
 
@@ -75,6 +89,13 @@ class CreateForm(TrainingSettingsForm, forms.Form):
     more_label = "More settings"
 
     name = slug_field()
+    quick = forms.BooleanField(
+        label="Quick version first",
+        required=False,
+        initial=True,
+        widget=OptOut,
+        help_text="A simpler version answers within seconds, until the trained version is ready.",
+    )
     license = forms.CharField(
         label="License",
         required=False,
@@ -94,6 +115,8 @@ class CreateForm(TrainingSettingsForm, forms.Form):
         super().__init__(data, initial=initial, root=_root_kind(tenant, data) if root is None else root)
         self.fields["dataset"] = RowField(partial(dataset_of, tenant), "Choose a dataset.")
         self.fields["parent"] = RowField(partial(version_visible_to, tenant), "Choose a parent.")
+        if self.root == RootKind.DECODER:
+            del self.fields["quick"]
         self.more = tuple(name for name in self.more if name not in UNFOLDED)
 
     def of_step(self, step: CreateStep) -> list[str]:

@@ -39,7 +39,7 @@ DATASETS_SHOWN = 12
 @require_http_methods(["GET", "POST"])
 @tenant_member_required(Role.DEVELOPER)
 def new(request: TenantRequest) -> HttpResponse:
-    """Show a step. POST creates the model, then redirects to its first job.
+    """Show a step. POST creates the model, then redirects to where its training can be watched.
 
     With invalid values, the step that has them is shown.
     """
@@ -56,13 +56,20 @@ def new(request: TenantRequest) -> HttpResponse:
     if step == CreateStep.REVIEW:
         made = _create(request, form) if posted else None
         if made is not None:
-            return redirect_to(request, "job", first_job_of(made).pk)
+            return _redirect_to_progress(request, made)
         planned = None if form.errors else _create(request, form, dry=True)
         config = planned.config if planned else {}
         step = form.first_invalid(before=CreateStep.REVIEW) or step
         if step == CreateStep.REVIEW:
             return _review(request, form, config)
     return _STEPS[step](request, form, show_errors=step != requested)
+
+
+def _redirect_to_progress(request: TenantRequest, version: Version) -> HttpResponse:
+    """Redirect to where the training can be watched: the model with its quick version, or the first job."""
+    if version.number > 1:
+        return redirect_to(request, "model", version.name)
+    return redirect_to(request, "job", first_job_of(version).pk)
 
 
 def _create(request: TenantRequest, form: CreateForm, *, dry: bool = False) -> Version | None:
@@ -81,12 +88,15 @@ def _chosen(form: CreateForm) -> dict[str, Any]:
         "dataset": cleaned["dataset"],
         "settings": form.settings(),
         "license": cleaned["license"],
+        "quick": cleaned.get("quick", False),
     }
 
 
 def _body(form: CreateForm) -> dict[str, Any]:
-    """Return the body of the API request: ids instead of rows, without empty values."""
-    given = {name: value for name, value in _chosen(form).items() if value}
+    """Return the body of the API request: ids instead of rows, without empty values and defaults."""
+    chosen = _chosen(form)
+    quick = chosen.pop("quick") or form.root == RootKind.DECODER
+    given = {name: value for name, value in chosen.items() if value} | ({} if quick else {"quick": False})
     return {name: value.pk if isinstance(value, Model) else value for name, value in given.items()}
 
 
@@ -138,6 +148,7 @@ def _review(request: TenantRequest, form: CreateForm, config: dict[str, Any]) ->
         "chosen": cleaned,
         "parent": parent_name(cleaned["parent"]),
         "settings": settings_shown(form.settings()),
+        "quick": cleaned.get("quick"),
         "estimate": estimate_shown(hplm_estimate(cleaned["parent"], viewer=request.access.tenant)),
         "warnings": config.get("warnings", []),
         "call": call_of(request, _body(form)),

@@ -95,6 +95,23 @@ def test_each_step_carries_what_the_others_have(owner: Client, world: World) -> 
     assert not Hplm.unscoped.filter(name="complaints").exists()
 
 
+def test_a_quick_version_comes_first_unless_its_box_was_unticked(owner: Client, world: World) -> None:
+    def box(**sent: str | list[str]) -> bool:
+        shown = owner.get(NEW, filled(world, step="settings", **sent)).content.decode()
+        return any(one.get("name") == "quick" and "checked" in one for one in Page(shown).tags["input"])
+
+    assert box()
+    assert box(quick=["false", "true"])
+    assert not box(quick="false")
+    unticked = owner.get(NEW, filled(world, step="review", quick="false"))
+    assert (kept_in(unticked)["quick"], Page(unticked.content.decode()).all_of("Quick version")) == (
+        "false",
+        ["none"],
+    )
+    skipped = owner.get(NEW, filled(world, step="review")).content.decode()
+    assert Page(skipped).all_of("Quick version") == ["first, within seconds"]
+
+
 def test_settings_can_be_skipped_and_the_model_is_called_as_its_dataset(owner: Client, world: World) -> None:
     chosen = {"dataset": world.dataset.pk, "parent": world.domain.pk}
     parent = owner.get(NEW, at("parent", dataset=world.dataset.pk)).content.decode()
@@ -108,9 +125,10 @@ def test_settings_can_be_skipped_and_the_model_is_called_as_its_dataset(owner: C
 
 
 CHOSEN = {"license": "apache-2.0", "epochs": "3", "learning_rate": "0.0005", "biases": "false", "seed": "7"}
+WITHOUT_QUICK = {"quick": "false"}
 
 
-@pytest.mark.parametrize("more", [{}, CHOSEN])
+@pytest.mark.parametrize("more", [{}, CHOSEN, WITHOUT_QUICK])
 def test_the_call_that_the_review_shows_begins_what_start_begins(
     owner: Client, world: World, more: dict[str, str]
 ) -> None:
@@ -128,11 +146,15 @@ def test_the_call_that_the_review_shows_begins_what_start_begins(
     assert not Hplm.unscoped.filter(name="complaints").exists()
     started = owner.post(NEW, {name: value or "" for name, value in kept_in(review).items()})
     job = Job.unscoped.get(version__hplm__name="complaints", kind="fine_tune")
-    assert started["Location"] == f"/t/acme/jobs/{job.pk}/"
+    watched = f"/t/acme/jobs/{job.pk}/" if "quick" in more else "/t/acme/models/complaints/"
+    assert started["Location"] == watched
     assert begun("complaints") == by_call
-    assert by_call["parent"] == world.domain.pk
-    assert by_call["license"] == more.get("license", "")
-    assert job.params["settings"].keys() == more.keys() - {"license"}
+    assert [version["config"].get("quick") for version in by_call] == (
+        [None] if "quick" in more else [True, None]
+    )
+    assert {version["parent"] for version in by_call} == {world.domain.pk}
+    assert {version["license"] for version in by_call} == {more.get("license", "")}
+    assert job.params["settings"].keys() == more.keys() - {"license", "quick"}
     assert "Time until ready" in review.content.decode()
     assert "httpx.post" in code_of(review, "python")
 
@@ -143,16 +165,18 @@ def code_of(answer: Any, name: str) -> str:
     return html.unescape(shown)
 
 
-def begun(name: str) -> dict[str, Any]:
-    """All that was asked for with the only version of a model."""
-    version = Version.unscoped.get(hplm__name=name)
-    assert version.hplm is not None
-    return {
-        "license": version.hplm.license,
-        "config": version.config,
-        "parent": version.parent_id,
-        "jobs": sorted((job.kind, str(job.params)) for job in version.jobs.all()),
-    }
+def begun(name: str) -> list[dict[str, Any]]:
+    """All that was asked for with the versions of a model."""
+    versions = Version.unscoped.filter(hplm__name=name).select_related("hplm").order_by("number")
+    return [
+        {
+            "license": version.hplm.license if version.hplm else "",
+            "config": version.config,
+            "parent": version.parent_id,
+            "jobs": sorted((job.kind, str(job.params)) for job in version.jobs.all()),
+        }
+        for version in versions
+    ]
 
 
 @pytest.mark.parametrize(
