@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 STORE_STAGE = "store artifacts"
 TRAINING = "training"
 """The machine lock: one job at a time, because two would compete for cores, memory and accelerator."""
+QUICK = "quick"
+"""The machine lock of quick versions: one at a time, beside a training."""
 
 
 class JobModule(Protocol):
@@ -62,7 +64,8 @@ def run_job(job_id: UUID) -> None:
 
     Waits while this machine runs another job. Meanwhile the job stays queued, so another machine may take it.
     """
-    with machine_lock(TRAINING, partial(_is_still_queued, job_id)) as acquired:
+    is_quick = Job.unscoped.filter(pk=job_id, kind=JobKind.QUICK).exists()
+    with machine_lock(QUICK if is_quick else TRAINING, partial(_is_still_queued, job_id)) as acquired:
         if acquired:
             _run(job_id)
         else:

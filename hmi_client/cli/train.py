@@ -39,8 +39,15 @@ def train(
     no_promote: Annotated[
         bool, typer.Option("--no-promote", help="Do not move the alias `default`.")
     ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick/--no-quick",
+            help="Whether a new model's version 1 is a quick one, which answers until version 2 is trained.",
+        ),
+    ] = True,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until it is finished. The exit code is 1 if it fails.")
+        bool, typer.Option("--wait", help="Wait until it is trained. The exit code is 1 if that fails.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -61,6 +68,7 @@ def train(
                 dataset=dataset,
                 settings=settings,
                 auto_promote=not no_promote,
+                quick=quick,
             )
             if not parent:
                 _print_parent(client, version)
@@ -102,10 +110,14 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def _follow(client: Client, version: Version) -> None:
-    """Print the progress of the jobs: bars on a terminal, else lines."""
+    """Print the progress of the jobs, bars on a terminal, else lines; and that the quick version answers."""
+    before = (one for one in client.list_versions(version.name) if one.number == version.number - 1)
+    quick = next((one.id for one in before if one.quick), None)
     with JobBars() if stderr.is_terminal else nullcontext(JobLines()) as shown:
-        for job in client.watch_version(version.id):
+        for job in client.watch_version(version.id, quick=quick):
             shown.update(job)
+            if job.kind == "quick" and job.state == "succeeded":
+                print_note(f"{version.name}:1, a quick version, answers: hmi infer {version.name} 'a text'")
 
 
 def _print_default(client: Client, version: Version) -> None:

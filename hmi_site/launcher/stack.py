@@ -142,6 +142,7 @@ class Stack:
         self._start_stage(
             Service(children.inference_worker, is_optional=True),
             Service(children.training_worker),
+            Service(children.quick_worker),
             Service(children.short_worker),
             Service(children.long_worker),
             Service(children.beat),

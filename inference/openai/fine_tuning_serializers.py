@@ -60,7 +60,8 @@ class FineTuningJobSerializer(serializers.Serializer[Any]):
     integrations = serializers.ListField()
     error = FineTuningErrorSerializer(allow_null=True)
     hmi = serializers.DictField(
-        help_text="The ids of the jobs, the version and the dataset in the product's own API."
+        help_text="The ids of the jobs, the version and the dataset in the product's own API, and the name "
+        "of the quick version, which answers before the job ends."
     )
 
 
@@ -122,6 +123,7 @@ def job_json(fine_tuning: FineTuning) -> dict[str, Any]:
             "jobs": [str(job.pk) for job in jobs],
             "version": version.pk if version else None,
             "dataset": version.dataset_id if version else None,
+            "quick_model": _model(fine_tuning, 1) if version and fine_tuning.quick else None,
         },
     }
 
@@ -217,9 +219,11 @@ def _is_metric(name: str, value: object) -> bool:
     return name not in DATASET_FIELDS and isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _model(fine_tuning: FineTuning) -> str:
-    assert fine_tuning.version is not None
-    return f"{fine_tuning.tenant.slug}/{fine_tuning.version.name}:{fine_tuning.version.number}"
+def _model(fine_tuning: FineTuning, number: int | None = None) -> str:
+    """The name of its version, or of the one with this number."""
+    version = fine_tuning.version
+    assert version is not None
+    return f"{fine_tuning.tenant.slug}/{version.name}:{number or version.number}"
 
 
 def _message(event: JobEvent) -> str:

@@ -115,14 +115,18 @@ class QueuePosition:
 def queue_positions(jobs: Iterable[Job]) -> dict[UUID, int]:
     """The queue positions of those of these jobs that are queued; 1 is next. One query.
 
-    The queue has the jobs of all tenants. A job that waits for another is not in it yet.
+    The queue has the jobs of all tenants; quick versions have a queue of their own. A job that
+    waits for another is not in it yet.
     """
     queued = [job.pk for job in jobs if job.state == JobState.QUEUED]
     if not queued:
         return {}
     order = Job.shown.filter(state=JobState.QUEUED).order_by(*QUEUE_ORDER)
     with platform_scope():
-        positions = {pk: number for number, pk in enumerate(order.values_list("pk", flat=True), start=1)}
+        rows = list(order.values_list("pk", "kind"))
+    quick = [pk for pk, kind in rows if kind == JobKind.QUICK]
+    others = [pk for pk, kind in rows if kind != JobKind.QUICK]
+    positions = {pk: number for queue in (quick, others) for number, pk in enumerate(queue, start=1)}
     return {pk: positions[pk] for pk in queued if pk in positions}
 
 
@@ -140,12 +144,13 @@ def _revisions(ids: Iterable[UUID]) -> dict[UUID, JobRevision]:
 
 
 def queue_position(job: Job | None = None) -> QueuePosition:
-    """The position of a queued job, or that of a job created now, among the jobs of all tenants."""
+    """The position of a queued job, or that of a job created now that is not of a quick version, among the
+    jobs of all tenants in the same queue."""
+    quick = job is not None and job.kind == JobKind.QUICK
     with platform_scope():
-        active = Job.shown.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
-        jobs = list(
-            active.order_by(*QUEUE_ORDER).only("kind", "state", "eta_seconds", "worker", "started_at")
-        )
+        active = Job.shown.filter(state__in=[JobState.QUEUED, JobState.RUNNING]).order_by(*QUEUE_ORDER)
+        rows = active.only("kind", "state", "eta_seconds", "worker", "started_at")
+        jobs = [one for one in rows if (one.kind == JobKind.QUICK) == quick]
     running = [one for one in jobs if one.state == JobState.RUNNING]
     queued = [one for one in jobs if one.state == JobState.QUEUED]
     before = list(takewhile(lambda one: job is None or one.pk != job.pk, queued))

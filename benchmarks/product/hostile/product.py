@@ -23,6 +23,7 @@ DEMO_SCALE: Final = "0.02"
 CHILDREN: Final = {
     "inference worker": "inference.worker",
     "training worker": "--queues training",
+    "quick worker": "--queues quick",
     "short worker": "--queues short",
     "long worker": "--queues long",
     "beat": "hmi_site beat",
