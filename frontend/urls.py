@@ -76,6 +76,7 @@ tenant_urlpatterns = [
     path("models/import/adapter/", archives.import_adapter, name="adapter_import"),
     path("versions/<int:pk>/export/", archives.export, name="version_export"),
     path("models/<slug:name>/", models.model, name="model"),
+    path("models/<slug:name>/progress/", models.progress, name="model_progress"),
     path("models/<slug:name>/update/", models.update, name="model_update"),
     path("models/<slug:name>/rename/", models.rename, name="model_rename"),
     path("models/<slug:name>/delete/", models.delete, name="model_delete"),

@@ -58,6 +58,7 @@ class EstimateShown:
 
     time: str
     basis: str
+    quick: str
     storage: int | None
     place: int
     wait: str
@@ -107,6 +108,7 @@ def estimate_shown(estimate: Estimate) -> EstimateShown:
             if until_ready is None
             else basis + (", without the wait in the queue" if wait is None else "")
         ),
+        quick="" if estimate.quick_seconds is None else time_range(estimate.quick_seconds),
         storage=estimate.storage_bytes,
         place=estimate.queue.position,
         wait="unknown" if wait is None else "none" if wait < 1 else f"about {time_amount(wait)}",

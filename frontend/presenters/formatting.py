@@ -66,6 +66,11 @@ def metric_value(name: str, value: float) -> str:
     return f"{value:.3f}" if name in _NOT_PERCENT else f"{value:.1%}"
 
 
+def metric_difference(name: str, difference: float) -> str:
+    """Format a difference of metrics: shares in percentage points, others as numbers."""
+    return f"{difference:+.3f}" if name in _NOT_PERCENT else f"{100 * difference:+.1f} points"
+
+
 def percent(share: float | None) -> str:
     """Format a share: 0.8125 -> 81.2%. None is a dash."""
     return "–" if share is None else f"{share:.1%}"

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.utils import timezone
 
 from frontend.presenters.formatting import metric_label, metric_name, metric_value
 from frontend.status import SKIPPED
-from versiontree.jobs.models import Job, JobState
+from versiontree.jobs.models import Job, JobKind, JobState
 from versiontree.jobs.selectors import queue_positions
 from versiontree.tree.models import Version
+from versiontree.tree.selectors.versions import as_mapping
 
 ADVICE = {
     "job_crashed": "This is a bug in HMI. Retry the job. If it fails again, contact your administrator.",
@@ -79,6 +81,12 @@ def job_rows(jobs: Iterable[Job]) -> list[JobRow]:
     return [job_row(job, places.get(job.pk)) for job in listed]
 
 
+def reported_metrics(job: Job) -> Mapping[str, Any]:
+    """Return the metrics of a job; of a quick version those of its evaluation, which it does itself."""
+    metrics: Mapping[str, Any] = job.metrics
+    return as_mapping(metrics.get(JobKind.EVALUATE)) if job.kind == JobKind.QUICK else metrics
+
+
 def figures(metrics: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return the top-level metrics as (label, formatted value); nested ones have their own panels."""
     value = metrics.get("value")
@@ -114,7 +122,8 @@ def _outcome(job: Job) -> str:
     """Return the error message or the main metric of a job."""
     if job.state == JobState.FAILED:
         return job.error_message
-    measured = figures(job.metrics) if "metric" in job.metrics else []
+    reported = reported_metrics(job)
+    measured = figures(reported) if "metric" in reported else []
     return " ".join(measured[0]) if measured else ""
 
 

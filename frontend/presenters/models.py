@@ -25,6 +25,7 @@ class ModelRow:
     state: str
     status: Style
     ready: bool
+    quick: bool
     number: int
     parent: str
     metric: str
@@ -70,6 +71,7 @@ def _model_row(history: Sequence[VersionSummary], status: Style) -> ModelRow:
         state=shown.state if newest.state == VersionState.READY else newest.state,
         status=status,
         ready=answers is not None,
+        quick=shown.quick,
         number=shown.number,
         parent=f"{first.parent_name} v{first.parent_number}",
         metric="" if shown.value is None else metric_on_rows(shown.metric, shown.value, shown.rows),

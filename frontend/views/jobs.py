@@ -25,7 +25,7 @@ from frontend.presenters.job_page import (
     ready_estimate,
     trained_model,
 )
-from frontend.presenters.jobs import JobRow, job_row, job_rows
+from frontend.presenters.jobs import JobRow, job_row, job_rows, reported_metrics
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action
 from frontend.status import style_of
 from inference.api.pending_response import ON_EVENT_LOOP
@@ -161,7 +161,7 @@ def _live(tenant: Tenant, job: Job) -> dict[str, Any]:
         "ready": ready_estimate(job.version, time_until_ready(job.version, jobs)),
         "charts": job_charts(job),
         "notice": notice_of(job),
-        "metrics": job_metrics(job.metrics),
+        "metrics": job_metrics(reported_metrics(job)),
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpResponse
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
@@ -17,6 +18,7 @@ from frontend.presenters.charts import line_chart
 from frontend.presenters.cloning import duplicate_url
 from frontend.presenters.comparison import comparison_of, newest_evaluated
 from frontend.presenters.evaluation_answers import evaluate_form
+from frontend.presenters.first_versions import first_versions
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
 from frontend.presenters.models import branch_names, model_rows
@@ -38,12 +40,21 @@ from versiontree.tree.selectors.browsing import branch_summaries, hplm_counts, h
 from versiontree.tree.selectors.callable_hplms import callable_hplm
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.readiness import hplms_failing, recent_usage
-from versiontree.tree.selectors.versions import alias_moves_of, aliases_of, hplm_of, hplm_version, versions_of
+from versiontree.tree.selectors.versions import (
+    alias_moves_of,
+    aliases_of,
+    default_of,
+    hplm_of,
+    hplm_version,
+    versions_of,
+)
 from versiontree.tree.services.aliases import alias_move, alias_remove, alias_roll_back
 from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
 from versiontree.tree.services.hplms import hplm_delete, hplm_rename, hplm_set_description, hplm_update
 from versiontree.tree.services.licenses import hplm_set_license
 
+CHANGED = "versions-changed"
+"""The browser event when a version of the model became ready, or its default moved."""
 MOVES_SHOWN = 20
 VERSIONS_SHOWN = 5
 PARTS = ("Overview", "Evaluation", "Usage", "Lineage", "Settings")
@@ -75,6 +86,21 @@ def model(request: TenantRequest, name: str) -> HttpResponse:
     model = hplm_of(request.access.tenant, name)
     form = AliasForm(model) if request.access.can_write else None
     return _page(request, model, form)
+
+
+@require_GET
+@never_cache
+@tenant_member_required()
+def progress(request: TenantRequest, name: str) -> HttpResponse:
+    """The quick and the trained version of a new model, as a part of its page. Triggers `versions-changed` if
+    one of them is ready, or the default has moved."""
+    model = hplm_of(request.access.tenant, name)
+    versions = versions_of(model).prefetch_related("aliases", "jobs")[:VERSIONS_SHOWN]
+    first = first_versions(versions, default_of(versions[0]))
+    response = render_page(request, "models/first_versions.html", model=model, first=first)
+    if first is None or first.known != request.GET.get("known"):
+        response["HX-Trigger"] = CHANGED
+    return response
 
 
 @require_http_methods(["GET", "POST"])
@@ -278,6 +304,7 @@ def _page(
         "labels": versions[0].config.get("labels", []),
         "versions": version_rows(versions, default=default),
         "pending": pending_promotions(versions, default),
+        "first": None if page.number > 1 else first_versions(versions, default),
         "page": page,
         "comparison": comparison_of(evaluated) if evaluated else None,
         "evaluate": evaluate_form(tenant, default or versions[0]),

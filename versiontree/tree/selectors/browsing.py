@@ -17,7 +17,7 @@ from versiontree.tree.selectors.versions import version_visibility
 _COLUMNS = (
     "pk", "kind", "number", "state", "tenant_id", "root_id", "root__name", "root__kind", "domain_id",
     "domain__name", "hplm_id", "hplm__name", "hplm__task", "parent__number", "parent__domain_id",
-    "parent__domain__name", "pointing", "metric", "value", "rows",
+    "parent__domain__name", "pointing", "metric", "value", "rows", "quick",
 )  # fmt: skip
 
 
@@ -45,6 +45,7 @@ class VersionSummary:
     task: str
     number: int
     state: str
+    quick: bool
     shared: bool
     aliases: tuple[str, ...]
     metric: str
@@ -106,6 +107,7 @@ def _summaries(versions: QuerySet[Version]) -> list[VersionSummary]:
         metric=KT("metrics__evaluate__metric"),
         value=KT("metrics__evaluate__value"),
         rows=KT("metrics__evaluate__rows"),
+        quick=KT("config__quick"),
     )
     return [_summary(row) for row in rows.values(*_COLUMNS)]
 
@@ -121,6 +123,7 @@ def _summary(row: dict[str, Any]) -> VersionSummary:
         task=Task(row["hplm__task"]).label if kind == VersionKind.HPLM else "",
         number=row["number"],
         state=row["state"],
+        quick=row["quick"] == "true",
         shared=row["tenant_id"] is None,
         aliases=tuple(row["pointing"]),
         metric=row["metric"] or "",
