@@ -45,7 +45,7 @@ class Dedicated:
             lower, upper = self._model(tenant)
             ids, mask = _padded(own, self._world.device)
             last = upper(lower(ids, mask), mask)
-            self._head.apply(pool(last, mask, "cls")).cpu()
+            self._head.apply(pool(last, mask, "cls", hidden)).cpu()
 
     def _model(self, tenant: int) -> nn.ModuleList:
         model = self._models.pop(tenant, None)

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from inference.hplm.attention import QueryKey
 from inference.hplm.encoder import UpperLayers
-from inference.hplm.heads import Head, pool
+from inference.hplm.heads import POOLINGS, Head, pool
 from inference.hplm.hplm import Hplm
 from inference.hplm.pet_batch import SharedPets
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
@@ -46,9 +46,11 @@ class TaskModel(nn.Module):
         dropped = functional.dropout(states, self._dropout, self.training)
         last: Tensor = upper(dropped, mask, pets, queries_keys=queries_keys)
         with torch.autocast(states.device.type, enabled=False):
-            features = functional.dropout(pool(last, mask, self.pooling), self._dropout, self.training)
-            outputs = self.trained_head().apply(features)
-        return outputs.masked_fill(~mask[:, :, None], PADDING_LOGIT) if self.pooling == "token" else outputs
+            features = pool(last, mask, self.pooling, dropped)
+            outputs = self.trained_head().apply(functional.dropout(features, self._dropout, self.training))
+        if POOLINGS[self.pooling].per_token:
+            return outputs.masked_fill(~mask[:, :, None], PADDING_LOGIT)
+        return outputs
 
     def trained_pet(self) -> PetWeights:
         """The PET, sharing memory with the parameters."""
