@@ -42,15 +42,26 @@ class TaskModel(nn.Module):
     ) -> Tensor:
         """Outputs [B, C], or [B, T, C] for a head of tokens, fp32, from states [B, T, d] at the cut. The
         queries and keys of each layer, [B, T, d], are appended to `queries_keys`."""
-        pets = SharedPets({name: value.to(upper.dtype) for name, value in self._weights().items()})
-        dropped = functional.dropout(states, self._dropout, self.training)
-        last: Tensor = upper(dropped, mask, pets, queries_keys=queries_keys)
+        features = self.features(upper, states, mask, queries_keys)
         with torch.autocast(states.device.type, enabled=False):
-            features = pool(last, mask, self.pooling, dropped)
             outputs = self.trained_head().apply(functional.dropout(features, self._dropout, self.training))
         if POOLINGS[self.pooling].per_token:
             return outputs.masked_fill(~mask[:, :, None], PADDING_LOGIT)
         return outputs
+
+    def features(
+        self,
+        upper: UpperLayers,
+        states: Tensor,
+        mask: Tensor,
+        queries_keys: list[QueryKey] | None = None,
+    ) -> Tensor:
+        """What the head reads, fp32: [B, w], or [B, T, w] of tokens. As `forward`."""
+        pets = SharedPets({name: value.to(upper.dtype) for name, value in self._weights().items()})
+        dropped = functional.dropout(states, self._dropout, self.training)
+        last: Tensor = upper(dropped, mask, pets, queries_keys=queries_keys)
+        with torch.autocast(states.device.type, enabled=False):
+            return pool(last, mask, self.pooling, dropped)
 
     def trained_pet(self) -> PetWeights:
         """The PET, sharing memory with the parameters."""
