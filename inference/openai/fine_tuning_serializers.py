@@ -206,10 +206,12 @@ def _steps(fine_tuning: FineTuning) -> list[dict[str, Any]]:
 
 def _metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
     """The dev and test metrics by names such as ``test_accuracy``."""
-    found = metrics.get(JobKind.FINE_TUNE.value) or {}
+    trained = metrics.get(JobKind.FINE_TUNE.value) or {}
+    # The training of a generative model measures the loss on test, too; its evaluation does not.
+    found = {"dev": trained.get("dev"), "test": trained.get("test") or metrics.get(JobKind.EVALUATE.value)}
     named: dict[str, float] = {}
-    for split in ("dev", "test"):
-        figures = dict(found.get(split) or {})
+    for split, reported in found.items():
+        figures = dict(reported or {})
         figures = {str(figures.get("metric")): figures.pop("value", None)} | figures
         named |= {f"{split}_{name}": value for name, value in figures.items() if _is_metric(name, value)}
     return named
