@@ -14,6 +14,7 @@ from django.db import InterfaceError, OperationalError, connection
 
 from tenants.base.background_jobs import BackgroundKind, RunLater, background_work
 from tenants.base.child_process import WorkerStopping, is_stopping
+from tenants.base.dispatch import TRAINING_QUEUE
 from tenants.base.machine_lock import machine_lock
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.jobs.models import TERMINAL, Job, JobKind, JobState
@@ -39,10 +40,6 @@ from workers.workspace import job_staging, job_workspace, remove_staging
 log = logging.getLogger(__name__)
 
 STORE_STAGE = "store artifacts"
-TRAINING = "training"
-"""The machine lock: one job at a time, because two would compete for cores, memory and accelerator."""
-QUICK = "quick"
-"""The machine lock of quick versions: one at a time, beside a training."""
 
 
 class JobModule(Protocol):
@@ -62,10 +59,13 @@ class SharedJobModule(JobModule, Protocol):
 def run_job(job_id: UUID) -> None:
     """Run the job if it is still queued; a duplicate or late delivery does nothing.
 
-    Waits while this machine runs another job. Meanwhile the job stays queued, so another machine may take it.
+    Waits while this machine runs another job of the same queue: two would compete for cores, memory and
+    accelerator. Meanwhile the job stays queued, so another machine may take it.
     """
-    is_quick = Job.unscoped.filter(pk=job_id, kind=JobKind.QUICK).exists()
-    with machine_lock(QUICK if is_quick else TRAINING, partial(_is_still_queued, job_id)) as acquired:
+    kind = Job.shown.filter(pk=job_id).values_list("kind", flat=True).first()
+    if kind is None:
+        return
+    with machine_lock(JobKind(kind).queue, partial(_is_still_queued, job_id)) as acquired:
         if acquired:
             _run(job_id)
         else:
@@ -92,7 +92,7 @@ def run_background_job(job_id: UUID, *, lease_type: Callable[..., JobLease] = Jo
 
 def help_job(job_id: UUID) -> None:
     """Process shards of a running job until none is left; does nothing if this machine is busy."""
-    with machine_lock(TRAINING) as acquired:
+    with machine_lock(TRAINING_QUEUE) as acquired:
         job = Job.unscoped.select_related("version__root").filter(pk=job_id, state=JobState.RUNNING).first()
         if not acquired or job is None:
             return

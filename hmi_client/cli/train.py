@@ -55,7 +55,8 @@ def train(
     settings = _settings(setting or [])
     with client_of(context) as client, hints(HINTS):
         dataset = dataset_id(client, data)
-        if _exists(client, name):
+        is_new = not _exists(client, name)
+        if not is_new:
             if parent:
                 raise HmiError(f"{name} exists and keeps its parent. Omit --parent.")
             version = client.update_model(
@@ -73,7 +74,7 @@ def train(
             if not parent:
                 _print_parent(client, version)
         if wait:
-            _follow(client, version)
+            _follow(client, version, _quick_version(client, version) if is_new and quick else None)
             version = client.wait_for_version(version.id)
             if not no_promote and not as_json:
                 _print_default(client, version)
@@ -109,10 +110,13 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
     return settings
 
 
-def _follow(client: Client, version: Version) -> None:
+def _quick_version(client: Client, version: Version) -> int | None:
+    """The id of a new model's quick version. None if it has none."""
+    return next((one.id for one in client.list_versions(version.name) if one.quick), None)
+
+
+def _follow(client: Client, version: Version, quick: int | None) -> None:
     """Print the progress of the jobs, bars on a terminal, else lines; and that the quick version answers."""
-    before = (one for one in client.list_versions(version.name) if one.number == version.number - 1)
-    quick = next((one.id for one in before if one.quick), None)
     with JobBars() if stderr.is_terminal else nullcontext(JobLines()) as shown:
         for job in client.watch_version(version.id, quick=quick):
             shown.update(job)

@@ -26,8 +26,8 @@ class TrainingMethods(JobMethods, ModelMethods):
         quick: bool = True,
     ) -> Version:
         """Start training a new model. The parent is a version of a root or a domain, by default the
-        recommended one. With `quick`, unless the model is generative, version 1 is a quick one, which answers
-        within seconds, and this returns the trained version 2."""
+        recommended one. With `quick`, unless the model answers questions or writes text, version 1 is a quick
+        one, which answers within seconds, and this returns the trained version 2."""
         body = {
             "name": name,
             **({} if parent is None else {"parent": parent}),

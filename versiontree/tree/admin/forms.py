@@ -207,7 +207,7 @@ class HplmForm(TrainingForm):
         initial=True,
         widget=UnfoldBooleanSwitchWidget,
         label="Quick version",
-        help_text="Version 1 answers within seconds, until version 2 is trained. Not for generation.",
+        help_text="Version 1 answers within seconds, until version 2 is trained. Not of all tasks.",
     )
 
     class Meta:

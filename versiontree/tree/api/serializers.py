@@ -236,7 +236,7 @@ class HplmUpdateSerializer(StrictSerializer):
 class HplmCreateSerializer(HplmUpdateSerializer):
     """A new model: ``parent`` is the id of a ready version of a root or domain, by default the recommended
     one. ``quick``: version 1 is a quick one, which answers until the trained version 2 is ready; without
-    effect on a generative model."""
+    effect on a model that answers questions or writes text."""
 
     name = serializers.CharField()
     license = serializers.CharField(required=False, allow_blank=True, default="")

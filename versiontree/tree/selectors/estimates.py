@@ -105,7 +105,7 @@ def _median_bytes(root_id: int, kind: VersionKind, *, viewer: int | None) -> int
     """The median size of the artifacts of the last ready versions of this kind below this root, of all
     tenants, without quick ones, as far as ``visible_values`` shows them to the viewer."""
     ready = Version.unscoped.filter(root=root_id, kind=kind, state=VersionState.READY)
-    ready = ready.exclude(config__quick=True)
+    ready = ready.exclude(config__contains={"quick": True})
     sizes = ready.annotate(bytes=Sum("artifact_links__artifact__size")).filter(bytes__isnull=False)
     with platform_scope():
         last = list(sizes.order_by("-pk").values_list("tenant", "bytes")[:HISTORY_LIMIT])

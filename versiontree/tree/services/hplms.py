@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db import transaction
 from django.utils import timezone
@@ -39,6 +39,9 @@ from versiontree.tree.serving_manifest import manifest_publish_on_commit
 from versiontree.tree.tokenizer_fit import dataset_warnings
 from versiontree.tree.training_settings import pet_check, settings_check
 
+QUICK_TASKS: Final = frozenset({Task.CLASSIFICATION, Task.MULTILABEL, Task.REGRESSION, Task.TAGGING})
+"""The tasks whose models have a quick version, as in `inference.text.tasks`."""
+
 
 def hplm_create(
     *,
@@ -55,16 +58,16 @@ def hplm_create(
 ) -> Version:
     """Create a model under a ready version of a root or domain; jobs fine-tune and evaluate it.
 
-    With ``quick``, unless the model is generative, version 1 is a quick one that answers until the trained
-    version 2 is ready. Returns the trained version. ``reserved_by`` is the fine-tuning that it is for. Raises
-    ``invalid_field`` (also for a task that is not for this kind of root), ``conflict`` (the name),
-    ``not_found`` (parent or dataset), ``model_not_ready``, ``quota_exceeded``.
+    With ``quick``, if the task is one of ``QUICK_TASKS``, version 1 is a quick one that answers until the
+    trained version 2 is ready. Returns the trained version. ``reserved_by`` is the fine-tuning that it is
+    for. Raises ``invalid_field`` (also for a task that is not for this kind of root), ``conflict`` (the
+    name), ``not_found`` (parent or dataset), ``model_not_ready``, ``quota_exceeded``.
     """
     require_slug(name)
     license_text = license_check(license)
     root = task_check(task=dataset.task, root=parent.root)
     config = _config(dataset, tenant, settings, auto_promote, root) | dataset_warnings(parent, dataset)
-    quick = quick and root == RootKind.ENCODER
+    quick = quick and dataset.task in QUICK_TASKS
     with transaction.atomic():
         quota_reserve_version(tenant=tenant, jobs=jobs_of_new_hplm(quick=quick), reserved_by=reserved_by)
         quota_reserve_hplm(tenant=tenant, name=name, reserved_by=reserved_by)

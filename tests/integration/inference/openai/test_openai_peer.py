@@ -119,7 +119,7 @@ def test_it_is_told_to_wait_hears_that_nobody_answers_and_cancels_what_runs(
         created_by=None,
         requests_per_minute=1,
     )[1]
-    jobs = CeleryWorker(service_env, tmp_path, queue="training,long")
+    jobs = CeleryWorker(service_env, tmp_path, queue="training,quick,long")
     try:
         refused = str(HERE / "refused_with_openai.py")
         got = json.loads(run(tmp_path, site.key, refused, site.url, site.key, slow, str(rows)))
