@@ -1,4 +1,4 @@
-"""Quick versions in the engine: models without a PET, beside others, in every way that batches are computed."""
+"""Quick versions in the engine: models without a PET, beside others."""
 
 import numpy as np
 import pytest
