@@ -194,7 +194,7 @@ class _Fitting:
 
 
 def _training_rows(train: Sequence[Example]) -> list[int]:
-    """The rows that the head is fitted on: evenly sampled, and the first one of each label that these lack."""
+    """The rows that the head is fitted on: evenly sampled, and the first with each label that these lack."""
     most = MAX_ROWS["train"]
     if words := sum(len(example.words) for example in train):
         most = min(most, len(train) * MAX_WORDS // words)
