@@ -18,6 +18,7 @@ from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import RootKind
 from versiontree.tree.selectors.versions import version_visible_to
+from versiontree.tree.services.hplms import QUICK_TASKS
 from versiontree.tree.services.licenses import MAX_LICENSE_LENGTH
 from versiontree.tree.training_fields import TrainingSettingsForm
 
@@ -108,14 +109,16 @@ class CreateForm(TrainingSettingsForm, forms.Form):
         tenant: Tenant,
         data: QueryDict | None = None,
         *,
-        root: RootKind | None = None,
+        task: str | None = None,
         initial: Mapping[str, Any] | None = None,
     ) -> None:
-        """``root``: the kind of root that the model is built on; None: as the dataset in ``data`` needs."""
-        super().__init__(data, initial=initial, root=_root_kind(tenant, data) if root is None else root)
+        """``task``: that of the model; None: as the dataset in ``data`` says, if one is chosen."""
+        self.task = _task(tenant, data) if task is None else task
+        root = RootKind.DECODER if self.task in GENERATIVE_TASKS else RootKind.ENCODER
+        super().__init__(data, initial=initial, root=root)
         self.fields["dataset"] = RowField(partial(dataset_of, tenant), "Choose a dataset.")
         self.fields["parent"] = RowField(partial(version_visible_to, tenant), "Choose a parent.")
-        if self.root == RootKind.DECODER:
+        if self.task and self.task not in QUICK_TASKS:
             del self.fields["quick"]
         self.more = tuple(name for name in self.more if name not in UNFOLDED)
 
@@ -158,14 +161,13 @@ class CreateForm(TrainingSettingsForm, forms.Form):
         ]
 
 
-def _root_kind(tenant: Tenant, data: QueryDict | None) -> RootKind:
-    """Return the kind of root that a model of the chosen dataset is built on."""
+def _task(tenant: Tenant, data: QueryDict | None) -> str:
+    """Return the task of the chosen dataset; empty without one."""
     chosen = row_id(str(data.get("dataset", ""))) if data is not None else 0
     try:
-        task = dataset_of(tenant, chosen).task if chosen else ""
+        return dataset_of(tenant, chosen).task if chosen else ""
     except HmiError:  # the field says so
-        task = ""
-    return RootKind.DECODER if task in GENERATIVE_TASKS else RootKind.ENCODER
+        return ""
 
 
 def step_of(data: QueryDict) -> CreateStep:

@@ -39,7 +39,7 @@ class CorrectionsForm(forms.Form):
         for name, suspect in self._suspects.items():
             choices = [(Choice.KEEP, "Keep"), (Choice.LEAVE_OUT, "Leave out")]
             if dataset.task in LABELED_TASKS:
-                choices.insert(1, (Choice.FIX, f"Use {suspect.suggested}"))
+                choices.insert(1, (Choice.FIX, f"Use {suspect.suggested or 'no label'}"))
             self.fields[name] = forms.ChoiceField(
                 choices=choices, initial=chosen, required=False, widget=forms.RadioSelect
             )

@@ -94,6 +94,12 @@ def trained_model(version: Version) -> TrainedModel | None:
     return TrainedModel(version_row(version), compared_rows(version), pending)
 
 
+def quick_answering(version: Version) -> Version | None:
+    """Return the quick version that answers until this one is ready, if there is one. One query."""
+    default = None if version.hplm is None or version.is_quick else default_of(version)
+    return default if default is not None and default.is_quick else None
+
+
 def cancelled_by(events: Iterable[JobEvent]) -> str:
     """Return the event that says who cancelled the job, of its events, newest first; empty without one.
 

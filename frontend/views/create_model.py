@@ -95,7 +95,7 @@ def _chosen(form: CreateForm) -> dict[str, Any]:
 def _body(form: CreateForm) -> dict[str, Any]:
     """Return the body of the API request: ids instead of rows, without empty values and defaults."""
     chosen = _chosen(form)
-    quick = chosen.pop("quick") or form.root == RootKind.DECODER
+    quick = chosen.pop("quick") or "quick" not in form.fields
     given = {name: value for name, value in chosen.items() if value} | ({} if quick else {"quick": False})
     return {name: value.pk if isinstance(value, Model) else value for name, value in given.items()}
 
@@ -136,7 +136,7 @@ def _parent(request: TenantRequest, form: CreateForm, *, show_errors: bool) -> H
 def _settings(request: TenantRequest, form: CreateForm, *, show_errors: bool) -> HttpResponse:
     own = form.of_step(CreateStep.SETTINGS)
     filled = {name: form.data[name] for name in own if name in form.data}
-    blank = CreateForm(request.access.tenant, root=form.root, initial=_initial_name(form) | filled)
+    blank = CreateForm(request.access.tenant, task=form.task, initial=_initial_name(form) | filled)
     return _page(
         request, form, CreateStep.SETTINGS, show_errors=show_errors, fields=form if show_errors else blank
     )

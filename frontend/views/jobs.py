@@ -22,6 +22,7 @@ from frontend.presenters.job_page import (
     event_rows,
     job_metrics,
     phases_of,
+    quick_answering,
     ready_estimate,
     trained_model,
 )
@@ -156,6 +157,7 @@ def _live(tenant: Tenant, job: Job) -> dict[str, Any]:
         "steps": steps,
         "unfinished": any(step.job.is_active for step in steps),
         "next": next((step for step in steps if step.job.after_id == job.pk and step.job.is_active), None),
+        "quick": quick_answering(job.version) if job.is_active else None,
         "trained": None if job.is_active else trained_model(job.version),
         "cancelled_by": cancelled_by(job.events.order_by("-pk")) if job.state == JobState.CANCELLED else "",
         "ready": ready_estimate(job.version, time_until_ready(job.version, jobs)),

@@ -8,6 +8,7 @@ from frontend.forms.suspects import Choice, CorrectionsForm
 from frontend.presenters.suspects import corrected_note, suspect_rows
 from frontend.shortcuts import redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
+from tenants.datasets.formats.corrections import LABELED_TASKS
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.uploads import dataset_of
 from tenants.datasets.services.corrections import dataset_correct
@@ -56,7 +57,11 @@ def _suspects(request: TenantRequest, dataset: Dataset) -> list[Suspect] | None:
 def _page(
     request: TenantRequest, dataset: Dataset, suspects: list[Suspect] | None, form: CorrectionsForm
 ) -> HttpResponse:
-    rows = suspect_rows(suspects or (), form)
-    return render_page(
-        request, "data/labels.html", dataset=dataset, suspects=rows, searched=suspects is not None, form=form
-    )
+    context = {
+        "dataset": dataset,
+        "suspects": suspect_rows(suspects or (), form),
+        "searched": suspects is not None,
+        "can_fix": bool(suspects) and dataset.task in LABELED_TASKS,
+        "form": form,
+    }
+    return render_page(request, "data/labels.html", **context)

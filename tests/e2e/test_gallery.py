@@ -14,7 +14,7 @@ from tests.e2e.conftest import Enter
 from tests.e2e.gallery import furnish, pages_of
 from tests.e2e.generative import DecoderFiles, furnish_generative, generative_pages
 from tests.e2e.looking import Looker
-from tests.e2e.states import accounts, fresh, long, many, refusals
+from tests.e2e.states import accounts, fresh, long, many, quick, refusals
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
 from tests.integration.routes.table import DECLARED
@@ -26,6 +26,7 @@ WALKS: dict[str, Walk] = {
     "fresh": fresh.pages,
     "long": long.pages,
     "many": many.pages,
+    "quick": quick.pages,
     "refusals": refusals.pages,
 }
 NO_PAGES = {
@@ -51,6 +52,7 @@ NO_PAGES = {
             "versions/<int:pk>/export/",
             "jobs/<uuid:pk>/progress/",
             "jobs/<uuid:pk>/live/",
+            "models/<slug:name>/progress/",
             "batches/<uuid:pk>/results.jsonl",
             "batches/<uuid:pk>/errors.jsonl",
             "playground/models/",

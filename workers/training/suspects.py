@@ -26,7 +26,7 @@ def find_suspects(
     words: npt.NDArray[np.int64] | None = None,
 ) -> list[dict[str, Any]]:
     """{row, label, suggested, confidence} of each suspect example, the surest first; of a tagged one also the
-    `word` with the surest other tag. Several labels are joined by commas.
+    index of the `token` with the surest other tag. Several labels are joined by commas.
 
     held_out [N, C]: outputs by heads that were not fitted on the example. targets [N, C]: zeros and ones.
     owners [N]: the index of the example. words [N]: the index of the word in it.
@@ -58,5 +58,5 @@ def find_suspects(
             "confidence": round(float(sure[place]), 4),
         }
         if words is not None:
-            suspects[owner]["word"] = examples[owner].words[words[row]]
+            suspects[owner]["token"] = int(words[row])
     return list(suspects.values())[:MAX_SUSPECTS]

@@ -131,7 +131,9 @@ class CorrectionSerializer(StrictSerializer):
 
     row = serializers.IntegerField(min_value=0)
     token = serializers.IntegerField(min_value=0, allow_null=True, default=None)
-    label = serializers.CharField(allow_null=True)  # type: ignore[assignment]
+    label = serializers.CharField(  # type: ignore[assignment]
+        allow_null=True, allow_blank=True, help_text="Several labels are joined by a comma and a space."
+    )
 
 
 class DatasetCorrectSerializer(StrictSerializer):

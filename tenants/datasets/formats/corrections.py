@@ -8,15 +8,17 @@ from typing import IO, Any, Final
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.examples import json_line
 
-LABELED_TASKS: Final = frozenset({"classification", "tagging"})
-"""The tasks whose rows, or tokens, have one label each. Rows of other tasks can only be left out."""
+LABELED_TASKS: Final = frozenset({"classification", "multilabel", "tagging"})
+"""The tasks whose rows, or tokens, have labels. Rows of other tasks can only be left out."""
+BETWEEN_LABELS: Final = ", "
+"""Between the labels of a multi-label row. Without any it is empty."""
 MAX_CORRECTIONS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
     """What changes in a row of train, counted from 0. ``label`` None leaves the row out. For tagging, the
-    label is the tag of ``token``, counted from 0."""
+    label is the tag of ``token``, counted from 0. Several labels are joined by ``BETWEEN_LABELS``."""
 
     row: int
     label: str | None
@@ -55,8 +57,10 @@ def write_corrected(
 
 
 def _corrected(row: dict[str, Any], changes: list[Correction]) -> dict[str, Any]:
-    if "tags" not in row:
+    if "label" in row:
         return row | {"label": changes[0].label}
+    if "labels" in row:
+        return row | {"labels": _separated(changes[0].label or "")}
     tags = list(row["tags"])
     for one in changes:
         if one.token is None or not 0 <= one.token < len(tags):
@@ -74,17 +78,22 @@ def _begun_spans(tags: Sequence[str]) -> list[str]:
     return begun
 
 
+def _separated(labels: str) -> list[str]:
+    return labels.split(BETWEEN_LABELS) if labels else []
+
+
 def _check_label(correction: Correction, task: str, labels: Sequence[str]) -> None:
     if task not in LABELED_TASKS:
         raise _invalid(f"Rows for {task} can be left out, but not relabeled.")
     tagging = task == "tagging"
-    known = ["O", *(f"{place}-{label}" for label in labels for place in "BI")] if tagging else labels
-    if correction.label not in known:
-        raise _invalid(
-            f"Row {correction.row}: the dataset has no {'tag' if tagging else 'label'} {correction.label!r}."
-        )
     if tagging != (correction.token is not None):
         raise _invalid(f"Row {correction.row}: a correction names a token for tagging, and only then.")
+    label = correction.label or ""
+    known = ["O", *(f"{place}-{label}" for label in labels for place in "BI")] if tagging else labels
+    for one in _separated(label) if task == "multilabel" else [label]:
+        if one not in known:
+            what = "tag" if tagging else "label"
+            raise _invalid(f"Row {correction.row}: the dataset has no {what} {one!r}.")
 
 
 def _invalid(message: str) -> HmiError:

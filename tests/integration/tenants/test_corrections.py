@@ -67,6 +67,20 @@ def test_a_span_that_lost_its_first_token_begins_with_the_next(world: World) -> 
     ]
 
 
+def test_several_labels_are_corrected_together(world: World) -> None:
+    labels = [["billing"], ["billing", "urgent"], ["urgent"]]
+    rows = [{"text": f"row {n}", "labels": labels[n % 3]} for n in range(30)]
+    dataset = put_dataset(world, jsonl(rows), task="multilabel")
+    corrections = [Correction(0, "billing, urgent"), Correction(1, "")]
+    corrected = dataset_correct(dataset=dataset, corrections=corrections, actor=world.developer)
+    assert [row["labels"] for row in train(corrected)[:2]] == [["billing", "urgent"], []]
+    error = refused(
+        ErrorCode.INVALID_FIELD,
+        lambda: dataset_correct(dataset=dataset, corrections=[Correction(0, "billing, late")], actor=None),
+    )
+    assert error.message == "Row 0: the dataset has no label 'late'."
+
+
 def test_each_corrected_copy_gets_the_next_free_name(world: World) -> None:
     dataset, leave_out = put_dataset(world), [Correction(0, None)]
     second = dataset_correct(dataset=dataset, corrections=leave_out, actor=None)
