@@ -20,9 +20,11 @@ from tests.e2e.measures import evaluation, fine_tuning
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, tickets_file, versions_finish
 from tests.processes import InferenceWorker
+from versiontree.jobs.models import Job, JobKind
 from versiontree.tree.models import Alias, Version
 from versiontree.tree.services.hplms import hplm_update
 from workers.coverage import coverage_measure
+from workers.runner import run_job
 
 TEXT = "a drug for the heart of the patient"
 RECORD = "HMI_JOURNEYS"
@@ -121,6 +123,33 @@ def test_own_data_become_a_model_that_answers(
     person.click(page.get_by_role("button", name="Send", exact=True))
     expect(page.locator("#answer")).to_contain_text("acme/complaints v1")
     assert took(person.arrived()) == (9, 1)
+
+
+def test_an_empty_tenant_has_a_quick_answer_about_a_sample(
+    page: Page, world: World, inference_worker: InferenceWorker
+) -> None:
+    """By its own jobs. No page is reloaded by hand."""
+    person = Traveller(sign_in(page, "sam"), "quick answer from a sample dataset")
+    person.click(page.get_by_role("link", name="New model").first)
+    person.click(page.get_by_role("button", name="Use a sample dataset"))
+    person.click(page.get_by_role("link", name="New model"))
+    person.click(page.get_by_role("button", name="Continue"))
+    with person.resting():
+        coverage_measure("dataset", Dataset.unscoped.get(tenant__slug="umbra").pk)
+        page.get_by_text("recommended", exact=True).wait_for()
+    person.click(page.get_by_role("button", name="Skip to review"))
+    person.click(page.get_by_role("button", name="Create model"))
+    first = page.locator("#first-versions")
+    expect(first.get_by_role("heading")).to_contain_text("Quick version: waiting")
+    with person.resting():
+        run_job(Job.unscoped.get(version__tenant__slug="umbra", kind=JobKind.QUICK).pk)
+    expect(first.get_by_role("heading")).to_contain_text("Quick version answers; trained version: waiting")
+    expect(page.get_by_role("row", name="v1").get_by_text("Quick", exact=True)).to_be_visible()
+    person.click(first.get_by_role("link", name="Try it"))
+    person.fill(page.get_by_label("Text", exact=True), "My parcel has not arrived.")
+    person.click(page.get_by_role("button", name="Send", exact=True))
+    expect(page.locator("#answer")).to_contain_text("umbra/sample-support-messages v1")
+    assert took(person.arrived()) == (8, 1)
 
 
 def test_a_model_goes_back_to_the_version_before(page: Page, world: World, files: TinyFiles) -> None:
