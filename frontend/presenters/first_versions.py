@@ -3,15 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.urls import reverse
+
 from frontend.presenters.charts import Tile
 from frontend.presenters.formatting import metric_difference, time_range
 from frontend.presenters.jobs import JobRow, jobs_of_version
 from frontend.presenters.versions import is_ready, measurements, same_test, version_row
 from frontend.status import style_of
+from tenants.base.plurals import counted
 from versiontree.jobs.models import JobState
 from versiontree.tree.models import Version
 from versiontree.tree.promotion import LOWER_IS_BETTER
 from versiontree.tree.selectors.readiness import time_until_ready
+from versiontree.tree.selectors.suspects import suspects_count
 from versiontree.tree.selectors.versions import is_number
 
 
@@ -77,8 +81,12 @@ def _building(version: Version) -> _Building | None:
     if job.state == JobState.RUNNING:
         return _Building(job, f"{job.progress:.0%}", note or job.title.lower())
     if job.job.is_active:
-        return _Building(job, "Waiting", f"number {job.place} in the queue" if job.place else note)
+        return _Building(job, "Waiting", _place(job.place) if job.place else note)
     return _Building(job, style_of(job.state).label, job.error_message)
+
+
+def _place(place: int) -> str:
+    return "first in line" if place == 1 else f"number {place:,} in the queue"
 
 
 def _headline(default: Version | None, quick: _Building | None, trained: _Building | None) -> str:
@@ -96,7 +104,17 @@ def _tile(name: str, version: Version, default: Version | None, building: _Build
         return Tile(title, building.doing, building.note)
     row = version_row(version)
     answers = ["answers now"] if default is not None and default.pk == version.pk else []
-    return Tile(title, row.metric or "–", ", ".join([*filter(None, [row.metric_name]), *answers]))
+    note = ", ".join([*filter(None, [row.metric_name]), *answers])
+    return Tile(title, row.metric or "–", note, _labels_to_check(version))
+
+
+def _labels_to_check(version: Version) -> tuple[tuple[str, str], ...]:
+    """Return a link to the rows whose label looks wrong to the version, if there are any."""
+    count = suspects_count(version)
+    if not count or version.dataset_id is None or version.tenant is None:
+        return ()
+    address = reverse("frontend:dataset_labels", args=[version.tenant.slug, version.dataset_id])
+    return ((f"{counted(count, 'label')} to check", address),)
 
 
 def _gain(quick: Version, trained: Version) -> list[Tile]:

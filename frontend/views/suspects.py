@@ -5,7 +5,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.suspects import Choice, CorrectionsForm
-from frontend.presenters.suspects import corrected_note, suspect_rows
+from frontend.presenters.suspects import suspect_rows
 from frontend.shortcuts import redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
 from tenants.datasets.formats.corrections import LABELED_TASKS
@@ -35,8 +35,7 @@ def correct(request: TenantRequest, pk: int) -> HttpResponse:
     made = submit_form(form, lambda: _correct(request, dataset, form))
     if made is None:
         return _page(request, dataset, suspects, form)
-    message = f"Dataset {made.name} saved: {corrected_note(made)['changes']}."
-    return redirect_to(request, "dataset", made.pk, message=message)
+    return redirect_to(request, "dataset", made.pk, message=f"Dataset {made.name} saved.")
 
 
 def _correct(request: TenantRequest, dataset: Dataset, form: CorrectionsForm) -> Dataset:

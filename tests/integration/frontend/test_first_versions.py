@@ -15,6 +15,7 @@ from versiontree.tree.promotion import AGAINST
 from versiontree.tree.services.hplms import hplm_create
 
 PAGE = "/t/acme/models/complaints/"
+SUSPECTS = [{"row": 1, "label": "refund", "suggested": "delivery", "confidence": 0.95}]
 PROGRESS = f"{PAGE}progress/"
 
 
@@ -41,7 +42,7 @@ def finish(kind: JobKind, metrics: dict[str, Any] | None = None) -> None:
 
 
 def quick_ready() -> None:
-    finish(JobKind.QUICK, {"evaluate": evaluation(right=36), "quick": {"suspects": []}})
+    finish(JobKind.QUICK, {"evaluate": evaluation(right=36), "quick": {"suspects": SUSPECTS}})
 
 
 def shown(client: Client, **query: str) -> str:
@@ -60,6 +61,7 @@ def test_the_quick_version_answers_while_the_other_is_in_training(owner: Client,
     assert headline(owner).startswith("Quick version answers; trained version: 40%, about ")
     assert 'href="/t/acme/playground/?model=complaints@default">Try it' in shown(owner)
     assert "36 of 48" in shown(owner)
+    assert f'href="/t/acme/data/datasets/{trained.dataset_id}/labels/">1 label to check' in shown(owner)
 
 
 def test_the_page_reloads_its_parts_once_a_version_is_ready_and_not_before(
