@@ -79,7 +79,12 @@ def load_training_early(**_: Any) -> None:
         Thread(target=load_training, daemon=True).start()
 
 
-TRAINING_MODULES: Final = ("workers.training.fine_tune", "workers.training.plots", "workers.training.convert")
+TRAINING_MODULES: Final = (
+    "workers.training.quick",
+    "workers.training.fine_tune",
+    "workers.training.plots",
+    "workers.training.convert",
+)
 """Modules that together import all libraries that trainings need."""
 
 

@@ -68,7 +68,8 @@ class HplmEstimateSerializer(EstimateSerializer):
     """The estimate of a model."""
 
     quick_seconds = SecondsSerializer(
-        allow_null=True, help_text="Of its quick version; null without past ones below the root."
+        allow_null=True,
+        help_text="Of its quick version; null without one, or without past ones below the root.",
     )
 
 
@@ -98,9 +99,11 @@ class EstimateView(OwnerView):
         chosen = parent_and_dataset(self.tenant, body["parent"], body["dataset"])
         body["parent"], body["dataset"] = chosen
         actor = request_actor(request)
-        config = dry_run(lambda: hplm_create(tenant=self.tenant, **body, actor=actor)).config
-        estimate = hplm_estimate(body["parent"], viewer=self.tenant)
-        data = {**asdict(estimate), "warnings": config.get("warnings", [])}
+        version = dry_run(lambda: hplm_create(tenant=self.tenant, **body, actor=actor))
+        data = asdict(hplm_estimate(body["parent"], viewer=self.tenant))
+        data["warnings"] = version.config.get("warnings", [])
+        if version.number == 1:  # it would have no quick version before it
+            data["quick_seconds"] = None
         return Response(HplmEstimateSerializer(data).data)
 
 
