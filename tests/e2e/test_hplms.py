@@ -43,6 +43,6 @@ def test_model_wizard_keeps_input_through_back_forward_and_mistakes(signed_in: P
     expect(estimate).to_contain_text("Time until ready")
     expect(page.locator("#curl")).to_contain_text('"settings": {"epochs": 3}')
     page.get_by_role("button", name="Create model").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Fine-tune complaints v1")
-    made = Version.unscoped.get(hplm__name="complaints")
+    expect(page.get_by_role("heading", level=1)).to_have_text("complaints")
+    made = Version.unscoped.get(hplm__name="complaints", number=2)
     assert (made.parent_id, made.config["settings"]) == (world.root.pk, {"epochs": 3})

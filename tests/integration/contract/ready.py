@@ -176,6 +176,7 @@ def _unused(world: World) -> Special:
     return {
         "DELETE /corpora/{corpus_id}": {"corpus_id": corpus.pk},
         "DELETE /datasets/{dataset_id}": {"dataset_id": dataset.pk},
+        "POST /datasets/{dataset_id}/corrections": {"corrections": [{"row": 0, "label": None}]},
     }
 
 
