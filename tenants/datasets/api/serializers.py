@@ -9,7 +9,6 @@ from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.base.characters import check_characters
 from tenants.base.errors import HmiError
 from tenants.datasets.append_only_file import received_bytes, tail_sha256
-from tenants.datasets.formats.corrections import MAX_CORRECTIONS
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
 from tenants.datasets.models import CheckKind, Corpus, Dataset, DatasetSplit, Split, Task, Upload, UploadCheck
 from tenants.datasets.storage import upload_store
@@ -145,7 +144,7 @@ class DatasetCorrectSerializer(StrictSerializer):
         default="",
         help_text="The next free one, such as tickets-2, if empty.",
     )
-    corrections = CorrectionSerializer(many=True, allow_empty=False, max_length=MAX_CORRECTIONS)
+    corrections = CorrectionSerializer(many=True, allow_empty=False)
 
 
 class PreviewSerializer(serializers.Serializer[Any]):
