@@ -13,7 +13,7 @@ from frontend.status import style_of
 from tenants.base.plurals import counted
 from versiontree.jobs.models import JobState
 from versiontree.tree.models import Version
-from versiontree.tree.promotion import LOWER_IS_BETTER
+from versiontree.tree.promotion import LOWER_IS_BETTER, comparison_of_version
 from versiontree.tree.selectors.readiness import time_until_ready
 from versiontree.tree.selectors.suspects import suspects_count
 from versiontree.tree.selectors.versions import is_number
@@ -118,14 +118,20 @@ def _labels_to_check(version: Version) -> tuple[tuple[str, str], ...]:
 
 
 def _gain(quick: Version, trained: Version) -> list[Tile]:
-    """Return the difference of their metrics, if both are of the same test rows."""
-    before, after = measurements(quick), measurements(trained)
-    old, new, name = before.get("value"), after.get("value"), str(after.get("metric", ""))
-    if (
-        not (is_number(old) and is_number(new))
-        or before.get("metric") != name
-        or not same_test(quick, trained)
-    ):
+    """Return the difference of their metrics on the same test rows, if it is known."""
+    against, after = comparison_of_version(trained), measurements(trained)
+    if against is not None and against.version == quick.number and against.test is not None:
+        paired = against.test
+        return [_gain_tile(paired.metric, paired.new - paired.old, paired.rows)]
+    before, name, rows = measurements(quick), str(after.get("metric", "")), after.get("rows")
+    old, new = before.get("value"), after.get("value")
+    alike = (before.get("metric"), before.get("rows")) == (name, rows) and same_test(quick, trained)
+    if not (alike and is_number(old) and is_number(new) and isinstance(rows, int)):
         return []
-    lower = " (lower is better)" if name in LOWER_IS_BETTER else ""
-    return [Tile("Gain by training", metric_difference(name, new - old), f"on the same test rows{lower}")]
+    return [_gain_tile(name, new - old, rows)]
+
+
+def _gain_tile(metric: str, difference: float, rows: int) -> Tile:
+    lower = " (lower is better)" if metric in LOWER_IS_BETTER else ""
+    note = f"on the same {counted(rows, 'test row')}{lower}"
+    return Tile("Gain by training", metric_difference(metric, difference), note)

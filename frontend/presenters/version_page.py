@@ -216,8 +216,11 @@ def _levels(found: Any) -> str:
 
 
 def settings_of(version: Version) -> list[tuple[str, str]]:
-    """Return the training settings: as reported by the job, otherwise as requested."""
+    """Return the training settings: as reported by the job, otherwise as requested. A quick version has none
+    but what its fit chose."""
     config, metrics = version.config, version.metrics
+    if version.is_quick:
+        return _fit_of(as_mapping(metrics.get("fine_tune")))
     reports = [metrics.get(job, {}) for job in ("fine_tune", "convert", "further_pretrain")]
     reported = next((report["settings"] for report in reports if report.get("settings")), None)
     given: Mapping[str, Any] = reported or config.get("settings") or {}
@@ -228,6 +231,13 @@ def settings_of(version: Version) -> list[tuple[str, str]]:
     ]
     best = next((report["best_epoch"] for report in reports if report.get("best_epoch")), None)
     return [*rows, *([("best epoch", str(best))] if best else [])]
+
+
+def _fit_of(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the penalty of a quick version's head, and how many of the training rows it read."""
+    read, rows = report.get("fitted_rows"), report.get("train_rows")
+    found = [("penalty", setting_value(report["penalty"]))] if "penalty" in report else []
+    return found + ([("training rows read", f"{read:,} of {rows:,}")] if read and rows else [])
 
 
 def _setting_order(name: str) -> tuple[int, str]:

@@ -8,6 +8,7 @@ from django.test import Client
 
 from tests.e2e.measures import evaluation
 from tests.e2e.world import World, nothing_of_use, start, succeed
+from tests.integration.frontend.reading import Page
 from versiontree.jobs.models import Job, JobKind
 from versiontree.jobs.services.lifecycle import job_fail
 from versiontree.tree.models import Version
@@ -131,3 +132,24 @@ def test_other_models_have_no_quick_version_to_show(owner: Client, world: World)
 def test_strangers_see_no_progress(client: Client, trained: Version, world: World) -> None:
     client.force_login(world.stranger)
     assert client.get(PROGRESS).status_code == 404
+
+
+def test_without_a_comparison_by_the_job_the_metrics_of_equal_rows_are_compared(
+    owner: Client, trained: Version
+) -> None:
+    finish(JobKind.FINE_TUNE)
+    finish(JobKind.EVALUATE, evaluation(right=44))
+    quick_ready()
+    assert "on the same 48 test rows" in shown(owner)
+    report = Version.unscoped.get(hplm=trained.hplm, number=1).metrics
+    fewer = report | {"evaluate": report["evaluate"] | {"rows": 40}}
+    Version.unscoped.filter(hplm=trained.hplm, number=1).update(metrics=fewer)
+    assert "Gain by training" not in shown(owner)
+
+
+def test_the_quick_version_says_how_its_head_was_fitted(owner: Client, trained: Version) -> None:
+    fit = {"penalty": 0.01, "train_rows": 12_000, "fitted_rows": 2_000}
+    finish(JobKind.QUICK, {"fine_tune": fit, "evaluate": evaluation(right=36)})
+    page = Page(owner.get(f"{PAGE}versions/1/").content.decode())
+    assert page.all_of("Penalty") == ["0.01"]
+    assert page.all_of("Training rows read") == ["2,000 of 12,000"]
