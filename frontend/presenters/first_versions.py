@@ -59,7 +59,7 @@ def first_versions(versions: Sequence[Version], default: Version | None) -> Firs
     building = {version.pk: _building(version) for version in versions}
     jobs = [one.job for version in (quick, trained) if (one := building[version.pk]) is not None]
     return FirstVersions(
-        headline=_headline(default, building[quick.pk], building[trained.pk]),
+        headline=_headline(trained, default, building[quick.pk], building[trained.pk]),
         tiles=[
             _tile("Quick version", quick, default, building[quick.pk]),
             _tile("Trained version", trained, default, building[trained.pk]),
@@ -89,9 +89,13 @@ def _place(place: int) -> str:
     return "first in line" if place == 1 else f"number {place:,} in the queue"
 
 
-def _headline(default: Version | None, quick: _Building | None, trained: _Building | None) -> str:
+def _headline(
+    version: Version, default: Version | None, quick: _Building | None, trained: _Building | None
+) -> str:
+    """Return which version answers, and what the others do. ``version`` is the trained one."""
     if trained is None:
-        return "Trained version ready" if default is None else f"Version {default.number} answers"
+        takes_over = default is None or default.pk == version.pk
+        return "The trained version answers" if takes_over else "The quick version still answers"
     training = f"trained version: {trained.doing.lower()}"
     if trained.note:
         training += f", {trained.note}"

@@ -117,7 +117,7 @@ def test_own_data_become_a_model_that_answers(
     with person.resting():
         for made in Version.unscoped.filter(hplm__name="complaints").order_by("number"):
             versions_finish(made, {"evaluate": evaluation(right=44), "fine_tune": fine_tuning()}, files=files)
-        page.get_by_text("Version 2 answers").wait_for()
+        page.get_by_text("The trained version answers").wait_for()
     person.click(page.get_by_role("link", name="Try it"))
     person.fill(page.get_by_label("Text", exact=True), TEXT)
     person.click(page.get_by_role("button", name="Send", exact=True))

@@ -85,7 +85,7 @@ def test_both_stand_beside_each_other_with_the_gain_and_nothing_polls(
     against = {AGAINST: {"version": 1, "dev": paired, "test": paired}}
     finish(JobKind.EVALUATE, evaluation(right=44) | against)
     page = shown(owner)
-    assert "<h2>Version 2 answers</h2>" in page
+    assert "<h2>The trained version answers</h2>" in page
     assert ("36 of 48" in page, "44 of 48" in page, "+16.7 points" in page) == (True, True, True)
     assert "hx-trigger" not in page
     whole = owner.get(PAGE).content.decode()
@@ -101,7 +101,7 @@ def test_a_trained_version_that_is_worse_does_not_take_over_and_the_page_says_wh
     paired = {"rows": 48, "left_out": 0, "metric": "accuracy", "old": 0.75, "new": 0.5, "p_value": 0.01}
     finish(JobKind.EVALUATE, evaluation(right=24) | {AGAINST: {"version": 1, "dev": paired, "test": paired}})
     page = owner.get(PAGE).content.decode()
-    assert "<h2>Version 1 answers</h2>" in page
+    assert "<h2>The quick version still answers</h2>" in page
     assert "It is worse than version 1 on the dev rows of version 1." in page
     assert "-25.0 points" in page
 
