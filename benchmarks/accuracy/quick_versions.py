@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from rich.console import Console
 
@@ -18,7 +17,7 @@ from benchmarks.accuracy.data import DATASETS, Dataset
 from benchmarks.accuracy.methods import METHODS, Inputs
 from benchmarks.accuracy.trainings import Shape, Training
 from benchmarks.accuracy.workbench import Workbench, conversion_settings
-from workers.training.evaluate import EvaluateSettings, evaluate
+from workers.training.evaluate import evaluate
 from workers.training.fine_tune import fine_tune
 from workers.training.progress import Reporter
 from workers.training.quick import QuickSettings, quick_fit
@@ -56,65 +55,46 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(dataset: Dataset, inputs: Inputs, settings: FineTuneSettings, reporter: Reporter) -> harness.Row:
-    """The row of a dataset: metrics in points, and processor seconds, the load of the root included."""
+    """The row of a dataset: metrics in points, and processor seconds of both fits, each with the load of the
+    root, and the quick one with its evaluation."""
+    of_both = {"root": inputs.root, "plots": inputs.plots, "task": inputs.task, "reporter": reporter}
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
-        quick, quick_s = _timed(lambda: _quick(inputs, out, reporter))
-        trained, trained_s = _timed(lambda: _trained(inputs, out, settings, reporter))
+        quick, trained, answers = (Path(folder) / name for name in ("quick", "trained", "answers"))
+
+        def fit() -> object:
+            return quick_fit(
+                **of_both, dataset=inputs.files, out=quick, answers=answers, settings=QuickSettings()
+            )
+
+        def train() -> object:
+            return fine_tune(**of_both, dataset=inputs.files, out=trained, settings=settings)
+
+        quick_s, trained_s = _processor_seconds(fit), _processor_seconds(train)
+        found = {
+            out.name: evaluate(
+                **of_both,
+                hplm=out,
+                dataset_file=inputs.files.test,
+                train_file=inputs.files.train,
+                scratch=out.parent,
+            )
+            for out in (quick, trained)
+        }
     return {
         "dataset": dataset.name,
         "metric": dataset.metric,
-        "majority": round(100 * trained["majority_baseline"], 1),
-        "quick": round(100 * quick["value"], 1),
-        "trained": round(100 * trained["value"], 1),
+        "majority": round(100 * found["quick"]["majority_baseline"], 1),
+        "quick": round(100 * found["quick"]["value"], 1),
+        "trained": round(100 * found["trained"]["value"], 1),
         "quick CPU s": round(quick_s, 1),
         "trained CPU s": round(trained_s, 1),
     }
 
 
-def _timed(work: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], float]:
+def _processor_seconds(work: Callable[[], object]) -> float:
     started = time.process_time()
-    return work(), time.process_time() - started
-
-
-def _quick(inputs: Inputs, folder: Path, reporter: Reporter) -> dict[str, Any]:
-    """The evaluation of the quick version."""
-    report = quick_fit(
-        root=inputs.root,
-        plots=inputs.plots,
-        dataset=inputs.files,
-        task=inputs.task,
-        out=folder / "quick",
-        answers=folder / "answers",
-        settings=QuickSettings(),
-        reporter=reporter,
-    )
-    evaluation: dict[str, Any] = report["evaluate"]
-    return evaluation
-
-
-def _trained(inputs: Inputs, folder: Path, settings: FineTuneSettings, reporter: Reporter) -> dict[str, Any]:
-    """The evaluation of the trained version."""
-    fine_tune(
-        root=inputs.root,
-        plots=inputs.plots,
-        dataset=inputs.files,
-        task=inputs.task,
-        out=folder / "trained",
-        settings=settings,
-        reporter=reporter,
-    )
-    return evaluate(
-        root=inputs.root,
-        plots=inputs.plots,
-        hplm=folder / "trained",
-        dataset_file=inputs.files.test,
-        train_file=inputs.files.train,
-        task=inputs.task,
-        reporter=reporter,
-        settings=EvaluateSettings(),
-        scratch=folder,
-    )
+    work()
+    return time.process_time() - started
 
 
 if __name__ == "__main__":
