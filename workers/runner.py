@@ -64,6 +64,7 @@ def run_job(job_id: UUID) -> None:
     """
     kind = Job.shown.filter(pk=job_id).values_list("kind", flat=True).first()
     if kind is None:
+        log.info("Job %s is not queued: it is gone", job_id)
         return
     with machine_lock(JobKind(kind).queue, partial(_is_still_queued, job_id)) as acquired:
         if acquired:

@@ -10,7 +10,7 @@ from tenants.base.dispatch import QUICK_QUEUE, TRAINING_QUEUE
 from tenants.base.machine_lock import machine_lock
 from tests.integration.jobs.world import World, state_of
 from tests.integration.versiontree.tree_factory import jobs_in_order
-from tests.processes import wait_until
+from tests.processes import CeleryWorker, wait_until
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.transitions import WAITING_FOR_MACHINE
 from versiontree.tree.models import Version
@@ -53,6 +53,21 @@ def test_quick_version_is_measured_as_a_trained_one_and_answers_until_that_is_co
     assert compared is not None
     assert (compared.version, compared.problem, compared.dev_left_out) == (1, "", 0)
     assert compared.dev is not None
+
+
+@pytest.mark.slow
+def test_worker_of_quick_versions_loads_the_libraries_before_the_first_one(
+    world: World, service_env: dict[str, str], tmp_path: Path
+) -> None:
+    root = world.ready_root(tmp_path / "root")
+    worker = CeleryWorker(service_env, tmp_path, queue="quick")
+    try:
+        wait_until(lambda: "Loaded the training libraries" in worker.output(), worker)
+        trained = world.create_hplm(root, quick=True)
+        wait_until(lambda: default_of(trained) is not None, worker)
+    finally:
+        worker.end()
+    assert {state_of(one) for one in jobs_in_order(trained)} == {"queued", "waiting"}
 
 
 def test_one_quick_version_at_a_time_is_made_on_a_machine(job: Job) -> None:
