@@ -1,6 +1,7 @@
 """Corrected datasets: other labels, rows left out, stored as a new dataset."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +119,8 @@ def test_corrections_that_do_not_fit_store_nothing(
 def test_tags_and_tokens_that_do_not_exist_are_refused(world: World) -> None:
     dataset = tagged(world)
     for correction in (Correction(0, "PER", token=0), Correction(0, "O", token=4), Correction(0, "O")):
-        refused(
-            ErrorCode.INVALID_FIELD,
-            lambda correction=correction: dataset_correct(
-                dataset=dataset, corrections=[correction], actor=None
-            ),
-        )
+        correct = partial(dataset_correct, dataset=dataset, corrections=[correction], actor=None)
+        refused(ErrorCode.INVALID_FIELD, correct)
 
 
 def test_corrections_are_refused_without_storage_or_if_the_stored_rows_were_changed(world: World) -> None:
