@@ -44,7 +44,7 @@ def main() -> None:
         project = tomllib.load(file)["project"]
     extra = "dev" if sys.argv[1:] == ["dev"] else "server"
     extras = project["optional-dependencies"]
-    wanted = project["dependencies"] + extras["server"] + (extras["dev"] if extra == "dev" else [])
+    wanted = project["dependencies"] + extras["server"]
     print(
         "Installing packages into .venv (the first time this downloads several hundred megabytes)", flush=True
     )
@@ -52,10 +52,13 @@ def main() -> None:
     from requirements.installers import Installer
 
     installer = Installer(VENV_PYTHON)
-    installed = installer.install("--constraint", CONSTRAINTS, *wanted) and installer.install(
-        # The last is the command `hmi`.
-        *("--no-deps", "--no-build-isolation", *WEIGHTS, "--editable", ROOT)
-    )
+    if extra == "dev":
+        installed = installer.install("--constraint", CONSTRAINTS, *wanted, *extras["dev"])
+    else:
+        installed = installer.install("--constraint", CONSTRAINTS, *wanted) and installer.install(
+            # The last is the command `hmi`.
+            *("--no-deps", "--no-build-isolation", *WEIGHTS, "--editable", ROOT)
+        )
     if not installed:
         stop("The packages could not be installed: see the message above. Run `make setup` again to go on.")
     compile_imported(IMPORTED[extra])

@@ -49,7 +49,7 @@ COMPUTING: Final = ("first_answer_s", "quick_version_s", "trained_version_s", "d
 """Those that are halved without bfloat16."""
 ROWS, TOKENS, LABELS = 1_000, 60, ("first", "second", "third", "fourth")
 WITHIN_S: Final = 3600.0
-POLL_S: Final = 0.1
+POLL_S: Final = 0.25
 DEMO_ENDED: Final = re.compile(r"The demo is (not )?complete\.")
 NAME: Final = "first-model"
 
