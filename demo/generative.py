@@ -1,12 +1,12 @@
 """What the demo's generative models learn to write, made from docstrings."""
 
 import re
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from typing import Final
 
 from demo.datasets import TASKS, DemoTask, Example
-from demo.docstrings import Docstring
+from demo.docstrings import Docstring, docstrings
 
 QUESTIONS_PER_DOCSTRING: Final = 2
 
@@ -40,9 +40,34 @@ def meaning_of_parameter(docstring: Docstring) -> Iterator[Example]:
         yield Example(question, answer=sentence)
 
 
+def of_docstrings(examples: Callable[[Docstring], Iterator[Example]]) -> Callable[[str], Iterator[Example]]:
+    """The examples of the docstrings of a split."""
+    return lambda split: chain.from_iterable(map(examples, docstrings(split)))
+
+
 WRITING_TASKS: Final = (
-    DemoTask("hooli", "describe-function", "generation", False, "jsonl", description_of_function, 120),
-    DemoTask("vandelay", "explain-parameter", "chat", False, "jsonl", meaning_of_parameter, 120),
+    DemoTask(
+        "hooli",
+        "describe-function",
+        "generation",
+        False,
+        "jsonl",
+        of_docstrings(description_of_function),
+        120,
+        about="Describes a function from the facts of its signature.",
+        try_text="name[mean], package[numpy], parameters[values, axis]\n",
+    ),
+    DemoTask(
+        "vandelay",
+        "explain-parameter",
+        "chat",
+        False,
+        "jsonl",
+        of_docstrings(meaning_of_parameter),
+        120,
+        about="Explains a parameter in the style of a reference.",
+        try_text="What is the parameter axis of mean in numpy?",
+    ),
 )
 
 
