@@ -67,7 +67,7 @@ def send_prompts(
     with (
         httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS) as client,
         ThreadPoolExecutor(STREAMS) as pool,
-        Progress(console=console) as progress,
+        Progress(console=console, transient=True) as progress,
     ):
         for model in models:
             wait_until_served(partial(_send, client, model, model.prompts[0]))
