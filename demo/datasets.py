@@ -11,6 +11,7 @@ from typing import Final
 from demo import appointments, prose, translations
 from demo.docstrings import PACKAGES, docstrings
 
+MAX_WORDS: Final = 40
 FITS, OTHER = "fits", "does not fit"
 _NAME_PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _SENTENCE: Final = re.compile(r"[A-Z][^.:`*<>|\\]{15,120}\.(?=\s|$)")
@@ -94,10 +95,14 @@ def first_sentence(text: str) -> str:
 
 
 def library(split: str) -> Iterator[Example]:
-    """Which package is this sentence about? Package names, which would give it away, are masked."""
+    """Which package is this docstring from?"""
     for docstring in docstrings(split):
-        sentence = " ".join(docstring.text.split()[:40])
-        yield Example(_GIVEAWAYS.sub("it", sentence), label=docstring.package)
+        yield Example(" ".join(without_names(docstring.text).split()[:MAX_WORDS]), label=docstring.package)
+
+
+def without_names(text: str) -> str:
+    """The text without the names of packages, which would give them away."""
+    return _GIVEAWAYS.sub("it", text)
 
 
 TASKS: Final = (

@@ -20,10 +20,10 @@ from benchmarks.product.hostile.traces import Marker
 
 GOOD, BAD, WRITER, ADMIN = "acme", "umbrella", "vandelay", "admin"
 MODELS: Final = {
-    GOOD: "package-of-docstring",
-    BAD: "declared-types",
+    GOOD: "language",
+    BAD: "reading-ease",
     WRITER: "explain-parameter",
-    "initech": "section-of-paragraph",
+    "initech": "library",
     "hooli": "describe-function",
 }
 WITH_SMALL_QUOTA: Final = ("initech", "hooli")
@@ -57,7 +57,8 @@ class Preparation:
         """The attacker's files and ids, its second tenant, a hostile root, and tenants with a small quota.
         Raises httpx.HTTPError."""
         http, writer = self.attackers
-        [version] = rows_of(http, f"/api/v1/models/{MODELS[BAD]}/versions")
+        versions = rows_of(http, f"/api/v1/models/{MODELS[BAD]}/versions")
+        version = max(versions, key=lambda row: int(row["number"]))
         file = {"file": ("large.jsonl", b'{"custom_id": "%s"}\n' % (b"a" * FILE_BYTES))}
         sent = http.post("/v1/files", data={"purpose": "batch"}, files=file)
         sent.raise_for_status()
