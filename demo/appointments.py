@@ -2,10 +2,10 @@
 
 import calendar
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
-from demo.splits import SPLITS
+from demo.splits import part_of
 
 SEED: Final = 1
 SENTENCES: Final = 1_000
@@ -69,9 +69,9 @@ PLACES: Final = (
 def sentences(split: str) -> Iterator[list[tuple[str, str]]]:
     """The words of a sentence, with IOB2 tags."""
     draw = random.Random(f"{SEED} {split}")  # noqa: S311 - texts, not secrets
-    patterns = _part(PATTERNS, split)
+    patterns = part_of(PATTERNS, split)
     first_names, last_names, places = (
-        _part(names.split("|"), split) for names in (FIRST_NAMES, LAST_NAMES, PLACES)
+        part_of(names.split("|"), split) for names in (FIRST_NAMES, LAST_NAMES, PLACES)
     )
     for _ in range(SENTENCES):
         words: list[tuple[str, str]] = []
@@ -90,12 +90,6 @@ def sentences(split: str) -> Iterator[list[tuple[str, str]]]:
             words += [(name, f"{'I' if number else 'B'}-{kind}") for number, name in enumerate(named)]
             words += [(sign, "O") for sign in word[len(kind) :]]
         yield words
-
-
-def _part(values: Sequence[str], split: str) -> list[str]:
-    """Three fifths of the values for train, one for dev, one for test."""
-    part = {0: SPLITS[1], 1: SPLITS[2]}
-    return [value for number, value in enumerate(values) if part.get(number % 5, SPLITS[0]) == split]
 
 
 def _time(draw: random.Random) -> str:

@@ -13,10 +13,7 @@ EPOCHS: Final = 3
 MIN_STEPS: Final = 150
 
 
-GENERATIVE_EPOCHS: Final = 3
-
-
-TEST_PROMPTS: Final = 16
+TEST_PROMPTS: Final = 20
 
 
 BATCH_SIZE: Final = 16
@@ -53,9 +50,9 @@ class DemoSize:
     def fine_tune_generative(self) -> dict[str, Any]:
         """Settings of the fine-tune job of a generative model."""
         return {
-            "epochs": GENERATIVE_EPOCHS,
+            "epochs": 2,
             "learning_rate": 2e-3,
-            "batch_tokens": 256,
+            "batch_tokens": 512,
             "test_prompts": self.scaled(TEST_PROMPTS, minimum=4),
             "new_tokens": 40,
         }

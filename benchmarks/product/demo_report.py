@@ -86,7 +86,7 @@ def measure(console: Console, demo: DemoOptions, *, requests: int) -> harness.Re
         if demo.generative:
             prompts = requests // SHARE_OF_PROMPTS
             written = [
-                (model.row, send_prompts(stack.url, [model.traffic], prompts, console))
+                (model.row, send_prompts(stack.url, model.traffic, prompts, console))
                 for model in generative_models()
             ]
             report = with_writing(report, written)

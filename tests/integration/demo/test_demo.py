@@ -29,7 +29,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def options(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """A demo of a fiftieth of the real one, on tiny checkpoints."""
     folder = tmp_path_factory.mktemp("checkpoints")
-    # Of bytes, so it needs a context as long as the facts of the longest signature.
+    # Of bytes, so it needs a context as long as the longest message.
     decoder = tiny_decoder_folder(folder / "decoder", max_position_embeddings=1024)
     roots = ["--demo-root", str(tiny_checkpoint(folder / "encoder")), "--demo-decoder", str(decoder)]
     return [*roots, "--demo-scale", "0.02"]
@@ -88,10 +88,7 @@ def test_report_has_every_model_and_no_failed_request(document: dict[str, object
     encoders, writers = rows[: len(TASKS)], rows[len(TASKS) :]
     assert [row["Model"] for row in encoders] == [f"{task.tenant}/{task.hplm}" for task in TASKS]
     assert [row["what it does"] for row in encoders] == [task.about for task in TASKS]
-    assert [(row["Model"], row["task"], row["parent"]) for row in writers] == [
-        ("hooli/describe-function", "generation", "smollm2:1"),
-        ("vandelay/explain-parameter", "chat", "smollm2:1"),
-    ]
+    assert [row["Model"] for row in writers] == ["hooli/support-requests"]
     assert figures["models"] == len(TASKS)
     assert figures["failed"] == 0
     assert figures["requests"] > 0
@@ -104,17 +101,18 @@ def test_report_has_every_model_and_no_failed_request(document: dict[str, object
     assert all(figures[f"texts_per_s_{way}"] > 0 for way in ("table", "cascade", "full"))
 
 
-def test_report_has_quality_and_speed_of_generative_models(document: dict[str, object]) -> None:
+def test_report_has_the_right_answers_and_the_speed_of_the_generative_model(
+    document: dict[str, object],
+) -> None:
     rows, figures = document["rows"], document["figures"]
     assert isinstance(rows, list)
     assert isinstance(figures, dict)
-    assert (figures["generative_models"], figures["prompts_failed"]) == (2, 0)
+    assert (figures["generative_models"], figures["prompts_failed"]) == (1, 0)
     assert figures["prompts"] > 0
-    for row in rows[len(TASKS) :]:
-        assert row["test loss"] < row["test loss of root"]
-        assert 0 <= row["BLEU"] <= 100
-        assert row["tokens/s"] > 0
-        assert row["samples"][0]["prompt"]
+    (row,) = rows[len(TASKS) :]
+    assert 0 <= row["right"] <= row["answers"] == 4
+    assert row["tokens/s"] > 0
+    assert row["samples"][0]["prompt"]
 
 
 def test_the_second_start_builds_nothing_and_the_printed_line_works_when_pasted(printed: str) -> None:

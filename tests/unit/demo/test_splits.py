@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from demo.splits import SPLITS, split_of
+from demo.splits import SPLITS, part_of, split_of
 
 
 def test_texts_that_begin_alike_are_in_one_split() -> None:
@@ -16,3 +16,9 @@ def test_seven_tenths_are_for_training() -> None:
     shares = Counter(split_of(f"a{number} b c") for number in range(3_000))
     assert 0.67 < shares["train"] / 3_000 < 0.73
     assert 0.08 < shares["dev"] / 3_000 < 0.12
+
+
+def test_each_value_is_in_one_part_and_three_fifths_are_for_training() -> None:
+    parts = [part_of("abcdefghij", split) for split in SPLITS]
+    assert sorted(value for part in parts for value in part) == list("abcdefghij")
+    assert [len(part) for part in parts] == [6, 2, 2]

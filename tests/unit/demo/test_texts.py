@@ -26,7 +26,7 @@ def shingles(example: Example) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(words[start : start + SHINGLE_WORDS]) for start in range(count))
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.hplm)
+@pytest.mark.parametrize("task", [*TASKS, *WRITING_TASKS], ids=lambda task: task.hplm)
 def test_no_near_copy_of_a_text_is_in_another_split(task: DemoTask) -> None:
     dataset = FULL.dataset(task)
     parts = {split: [(shingles(example), example) for example in dataset[split]] for split in SPLITS}
@@ -45,7 +45,7 @@ def test_a_dataset_is_the_same_each_time_and_has_no_text_twice(task: DemoTask) -
     assert [len(dataset[split]) for split in SPLITS] == [120, 15, 30]
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.hplm)
+@pytest.mark.parametrize("task", [*TASKS, *WRITING_TASKS], ids=lambda task: task.hplm)
 def test_the_text_to_try_is_not_in_the_dataset(task: DemoTask) -> None:
     assert task.try_text not in {example.text for split in FULL.dataset(task).values() for example in split}
 
