@@ -11,67 +11,93 @@ SEED: Final = 1
 SENTENCES: Final = 1_000
 """The sentences of each split."""
 
-# Each split has sentences, persons and places of its own.
+# Each split has patterns, persons and places of its own.
 PATTERNS: Final = (
-    "Remind me to call PERSON TIME.",
-    "Lunch with PERSON in PLACE TIME",
+    "EVENT with PERSON in PLACE TIME",
     "PERSON arrives from PLACE TIME.",
-    "Can we move the meeting with PERSON to TIME?",
+    "Can we move the EVENT with PERSON to TIME?",
+    "Remind me to ACTION PERSON TIME.",
     "Book a flight to PLACE for PERSON TIME.",
-    "Please tell PERSON that the train to PLACE leaves TIME.",
+    "Please ACTION PERSON before the EVENT in PLACE.",
     "I will be in PLACE TIME, so PERSON has the keys.",
-    "Dinner TIME at the station in PLACE.",
-    "The interview with PERSON is TIME.",
+    "EVENT TIME at the station in PLACE.",
+    "The EVENT with PERSON is TIME.",
     "PERSON and PERSON are getting married in PLACE TIME.",
     "Ask PERSON whether the hotel in PLACE is free TIME.",
-    "Cancel my appointment with PERSON TIME.",
-    "We meet PERSON at the office in PLACE TIME.",
+    "Cancel my EVENT with PERSON TIME.",
+    "We ACTION PERSON at the office in PLACE TIME.",
     "Did PERSON say anything about the trip to PLACE?",
-    "TIME I have to send the contract to PERSON.",
+    "TIME I have to ACTION PERSON.",
     "Our team in PLACE expects your answer TIME.",
-    "Pick up the children from PERSON TIME.",
+    "I want to ACTION PERSON and PERSON TIME.",
     "PERSON moved from PLACE to PLACE last year.",
-    "The concert of PERSON in PLACE starts TIME.",
-    "Do not forget the birthday of PERSON TIME!",
-    "Write to PERSON before the conference in PLACE.",
+    "The EVENT of PERSON in PLACE starts TIME.",
+    "Do not forget to ACTION PERSON TIME!",
     "Is there a bus from PLACE to PLACE TIME?",
-    "Set up a call between PERSON and PERSON TIME.",
+    "Set up the EVENT between PERSON and PERSON TIME.",
     "The parcel for PERSON should reach PLACE TIME.",
-    "TIME there is a workshop in PLACE, and PERSON gives the first talk.",
-    "I promised PERSON to finish the report TIME.",
+    "TIME we have the EVENT in PLACE, and PERSON gives the first talk.",
+    "I promised to ACTION PERSON TIME.",
     "Reserve a table for four in PLACE TIME, please.",
-    "My cousin PERSON opens a bakery in PLACE TIME.",
+    "My cousin PERSON opens a shop in PLACE TIME.",
     "Wake me up TIME.",
-    "PERSON wants to see the flat in PLACE TIME.",
+    "PERSON wants to see PLACE before the EVENT TIME.",
     "Who picks up PERSON at the airport of PLACE?",
     "Doctor PERSON can see you TIME.",
-    "Send the photos from PLACE to PERSON TIME.",
-    "The shop in PLACE is closed TIME.",
-    "Invite PERSON and PERSON to the party TIME.",
+    "Send the photos of PLACE to PERSON TIME.",
+    "The office in PLACE is closed TIME.",
+    "Invite PERSON and PERSON to the EVENT TIME.",
+    "When does PERSON fly to PLACE?",
+    "PERSON will ACTION PERSON TIME.",
+    "Let us ACTION PERSON in PLACE TIME.",
+    "Has PERSON been to PLACE yet?",
+    "I missed the EVENT in PLACE, can PERSON send me the notes TIME?",
+    "PERSON, are you free for the EVENT TIME?",
+    "Where in PLACE does PERSON live?",
+    "How far is PLACE from PLACE?",
+    "Tell PERSON that I am in PLACE TIME.",
+    "Thanks for the EVENT, PERSON!",
+    "We leave PLACE TIME and reach PLACE the day after.",
+)
+EVENTS: Final = (
+    "lunch|dinner|meeting|call|interview|concert|workshop|training|coffee|birthday|wedding|lesson|party|"
+    "conference|appointment|match|exam|review|picnic|briefing"
+)
+ACTIONS: Final = (
+    "call|meet|write to|visit|pick up|thank|pay|invite|help|ask|congratulate|drive|remind|answer|greet"
 )
 FIRST_NAMES: Final = (
     "Anna|Ben|Carla|David|Elena|Felix|Grace|Hassan|Ingrid|James|Keiko|Lucas|Maria|Nadia|Oliver|Priya|"
     "Quentin|Rosa|Stefan|Tara|Umar|Vera|Walter|Xenia|Yusuf|Zoe|Amara|Bruno|Chloe|Dmitri|Emma|Farid|"
-    "Gianni|Hannah|Ivan|Julia|Karim|Laura|Miguel|Nora"
+    "Gianni|Hannah|Ivan|Julia|Karim|Laura|Miguel|Nora|Omar|Paula|Rafael|Sarah|Thomas|Ursula|Victor|"
+    "Wendy|Adam|Bianca|Carlos|Diana|Erik|Fatima|George|Helen|Igor|Jane|Kevin|Lena|Marco|Nina|Otto|"
+    "Peter|Ravi|Sofia|Tim|Valentina|William|Yuki|Alice|Boris|Clara|Daniel|Eva|Frank|Gloria|Henry"
 )
 LAST_NAMES: Final = (
     "Rossi|Smith|Müller|Garcia|Novak|Tanaka|Okafor|Svensson|Dubois|Kowalski|Silva|Khan|Jensen|Murphy|"
-    "Costa|Weber|Lopez|Ivanova|Brown|Nguyen"
+    "Costa|Weber|Lopez|Ivanova|Brown|Nguyen|Martin|Schmidt|Ferrari|Johnson|Petrov|Yamamoto|Hansen|"
+    "Moreau|Patel|Wilson"
 )
 PLACES: Final = (
     "Berlin|New York|Paris|Oslo|Buenos Aires|Madrid|Cairo|Tokyo|Sydney|Rome|Los Angeles|Dublin|"
     "Vienna|Nairobi|Mexico City|Prague|Lisbon|Hong Kong|Chicago|Warsaw|Helsinki|Cape Town|Athens|"
     "Mumbai|Toronto|Zurich|Lima|San Francisco|Brussels|Seoul|Porto|Kuala Lumpur|Geneva|Boston|"
-    "Stockholm|Tel Aviv|Naples|Hamburg|Bogota|Copenhagen"
+    "Stockholm|Tel Aviv|Naples|Hamburg|Bogota|Copenhagen|Munich|Barcelona|Delhi|Montreal|Milan|"
+    "Istanbul|Santiago|Budapest|Lyon|Seattle|Manchester|Rio de Janeiro|Dallas|Shanghai|Krakow|"
+    "Edinburgh|Florence|Houston|Lagos|Melbourne|Rotterdam|Salzburg|Vancouver|Venice|Singapore|"
+    "Marseille|Denver|Bangkok|Antwerp|Havana"
 )
 
 
 def sentences(split: str) -> Iterator[list[tuple[str, str]]]:
     """The words of a sentence, with IOB2 tags."""
     draw = random.Random(f"{SEED} {split}")  # noqa: S311 - texts, not secrets
-    patterns = part_of(PATTERNS, split)
-    first_names, last_names, places = (
-        part_of(names.split("|"), split) for names in (FIRST_NAMES, LAST_NAMES, PLACES)
+    patterns, first_names, last_names, places, events, actions = (
+        part_of(values, split)
+        for values in (
+            PATTERNS,
+            *(names.split("|") for names in (FIRST_NAMES, LAST_NAMES, PLACES, EVENTS, ACTIONS)),
+        )
     )
     for _ in range(SENTENCES):
         words: list[tuple[str, str]] = []
@@ -85,8 +111,9 @@ def sentences(split: str) -> Iterator[list[tuple[str, str]]]:
                 named = _time(draw).split()
                 named[0] = named[0] if words else named[0].capitalize()
             else:
-                words.append((kind, "O"))
                 named = []
+                plain = draw.choice({"EVENT": events, "ACTION": actions}.get(kind, [kind])).split()
+                words += [(part, "O") for part in plain]
             words += [(name, f"{'I' if number else 'B'}-{kind}") for number, name in enumerate(named)]
             words += [(sign, "O") for sign in word[len(kind) :]]
         yield words

@@ -147,7 +147,7 @@ TASKS: Final = (
         False,
         "csv",
         reading_ease,
-        800,
+        1_200,
         about="Predicts how easy a sentence is to read, from 0 to 100; it learns from the values that "
         "Flesch's formula gives to sentences of package descriptions.",
         try_text="The cat sat on the mat and looked at the birds in the garden.",

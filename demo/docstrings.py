@@ -14,7 +14,7 @@ from typing import Final
 from demo.splits import split_of
 
 PACKAGES: Final = ("stdlib", "django", "numpy", "scipy", "sklearn", "torch", "transformers")
-FILES_PER_PACKAGE: Final = 25
+FILES_PER_PACKAGE: Final = 12
 MIN_WORDS: Final = 8
 MAX_CHARACTERS: Final = 4_000
 

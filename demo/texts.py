@@ -11,7 +11,7 @@ from demo.size import DemoSize
 from demo.splits import SPLITS
 from tenants.datasets.formats.lines import fingerprint
 
-CORPUS_WORDS: Final = 300_000
+CORPUS_WORDS: Final = 150_000
 MIN_TRAIN_ROWS: Final = 120
 
 

@@ -3,7 +3,7 @@
 import gettext
 import importlib.util
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -26,25 +26,33 @@ MIN_WORDS: Final = 4
 _MARKUP: Final = re.compile(r"[%{<\n\x04]")
 
 
-def sentences(split: str) -> Iterator[tuple[str, str]]:
-    """A sentence and its language. A sentence is in the same split as its translations."""
-    original: dict[str, None] = {}
-    for code, language in LANGUAGES.items():
-        for source, translation in _translations(code):
-            if split_of(source) == split and len(source.split()) >= MIN_WORDS and not _MARKUP.search(source):
-                original[source] = None
-                yield translation, language
-    for source in original:
-        yield source, ENGLISH
+@cache
+def sentences(split: str) -> tuple[tuple[str, str], ...]:
+    """Sentences and their languages. A sentence is in the same split as its translations."""
+    found = [
+        (source, translation, language)
+        for code, language in LANGUAGES.items()
+        for source, translation in _translations(code)
+        if len(source.split()) >= MIN_WORDS and not _MARKUP.search(source) and split_of(source) == split
+    ]
+    original = dict.fromkeys(source for source, _, _ in found)
+    return (
+        *((translation, language) for _, translation, language in found),
+        *((source, ENGLISH) for source in original),
+    )
 
 
-def _translations(code: str) -> Iterator[tuple[str, str]]:
+@cache
+def _translations(code: str) -> tuple[tuple[str, str], ...]:
     """The original texts and their translations, of all packages; plural forms are left out."""
+    catalogs: list[dict[object, str]] = []
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)
         assert spec is not None
         assert spec.origin is not None
         for path in sorted(Path(spec.origin).parent.glob(f"**/locale/{code}/LC_MESSAGES/*.mo")):
             with path.open("rb") as file:
-                catalog: dict[object, str] = vars(gettext.GNUTranslations(file))["_catalog"]
-            yield from ((source, text) for source, text in catalog.items() if isinstance(source, str))
+                catalogs.append(vars(gettext.GNUTranslations(file))["_catalog"])
+    return tuple(
+        (source, text) for catalog in catalogs for source, text in catalog.items() if isinstance(source, str)
+    )
