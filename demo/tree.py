@@ -44,7 +44,7 @@ DOMAIN_ALPHA: Final = 60.0
 DECODER_NAME: Final = "smollm2"
 
 
-DECODER_LOWER_LAYERS: Final = 24
+DECODER_LOWER_LAYERS: Final = 18
 """Of the 30 layers of the packaged decoder. Fine-tuning computes them once for each text; the rest learns."""
 
 
