@@ -3,30 +3,32 @@
 import ast
 import inspect
 import sysconfig
+import zlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Final
 
-from rich.console import Console
-from rich.progress import track
+from demo.splits import split_of
 
-PACKAGES = ("stdlib", "django", "numpy", "scipy", "sklearn", "torch", "transformers")
+PACKAGES: Final = ("stdlib", "django", "numpy", "scipy", "sklearn", "torch", "transformers")
+FILES_PER_PACKAGE: Final = 12
+MIN_WORDS: Final = 8
+MAX_CHARACTERS: Final = 4_000
 
-
-MIN_WORDS = 8
-
-
-MAX_CHARACTERS = 4_000
-
-
-_SKIPPED_FOLDERS = {"site-packages", "test", "tests", "testing", "__pycache__", "idlelib", "lib2to3"}
-
-
-_WITH_STATEMENTS = ("body", "handlers", "orelse", "finalbody", "cases")
-
-
-_DEFINITIONS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_SKIPPED_FOLDERS: Final = {
+    "site-packages",
+    "test",
+    "tests",
+    "testing",
+    "__pycache__",
+    "idlelib",
+    "lib2to3",
+}
+_WITH_STATEMENTS: Final = ("body", "handlers", "orelse", "finalbody", "cases")
+_DEFINITIONS: Final = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,24 @@ class Docstring:
     name: str = ""
 
 
-def collect_docstrings(*, files_per_package: int, console: Console) -> list[Docstring]:
-    """Docstrings of at most ``files_per_package`` files of each package, longest files first.
+@cache
+def read_docstrings() -> tuple[Docstring, ...]:
+    """The docstrings of the longest files of each package, which carry the documented API (some seconds).
 
-    The longest files carry the documented API; the order is stable between runs.
+    No two begin with the same words. The order mixes the packages and is the same in each run.
     """
-    files = [(package, path) for package in PACKAGES for path in _source_files(package)[:files_per_package]]
-    reading = track(files, "Reading docstrings of installed packages", console=console)
-    return [docstring for package, path in reading for docstring in _of_file(package, path)]
+    files = ((package, path) for package in PACKAGES for path in _source_files(package))
+    found = [docstring for package, path in files for docstring in _of_file(package, path)]
+    found.sort(key=lambda docstring: zlib.crc32(docstring.text.encode()))
+    by_beginning: dict[str, Docstring] = {}
+    for docstring in found:
+        by_beginning.setdefault(" ".join(docstring.text.lower().split()[:MIN_WORDS]), docstring)
+    return tuple(by_beginning.values())
+
+
+def docstrings(split: str) -> Iterator[Docstring]:
+    """The docstrings of a split, in the order of `read_docstrings`."""
+    return (docstring for docstring in read_docstrings() if split_of(docstring.text) == split)
 
 
 def _source_files(package: str) -> list[Path]:
@@ -55,7 +67,7 @@ def _source_files(package: str) -> list[Path]:
     found = [
         path for path in folder.rglob("*.py") if not _SKIPPED_FOLDERS & set(path.relative_to(folder).parts)
     ]
-    return sorted(found, key=lambda path: (-path.stat().st_size, str(path)))
+    return sorted(found, key=lambda path: (-path.stat().st_size, str(path)))[:FILES_PER_PACKAGE]
 
 
 def _of_file(package: str, path: Path) -> Iterator[Docstring]:

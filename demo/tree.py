@@ -21,7 +21,7 @@ from demo.job_progress import wait_until_ready
 from demo.options import DemoOptions
 from demo.people import ADMIN, Login, logins_read, people_ensure
 from demo.size import DemoSize
-from demo.texts import DemoTexts, collect_texts, prose_corpus
+from demo.texts import DemoTexts, prose_corpus
 from tenants.accounts.models import Tenant, User
 from tenants.datasets.models import GENERATIVE_TASKS, Corpus, Dataset, Split
 from tenants.datasets.services.corpora import corpus_upload
@@ -44,7 +44,7 @@ DOMAIN_ALPHA: Final = 60.0
 DECODER_NAME: Final = "smollm2"
 
 
-DECODER_LOWER_LAYERS: Final = 24
+DECODER_LOWER_LAYERS: Final = 18
 """Of the 30 layers of the packaged decoder. Fine-tuning computes them once for each text; the rest learns."""
 
 
@@ -74,8 +74,8 @@ def demo_summary() -> DemoSummary:
     """The demo's logins, and a first request that works."""
     logins = logins_read()
     task = TASKS[0]
-    text = "Return the mean of the array elements along the given axis."
-    return DemoSummary(list(logins.values()), f"{task.tenant}/{task.hplm}", logins[task.tenant].api_key, text)
+    model, api_key = f"{task.tenant}/{task.hplm}", logins[task.tenant].api_key
+    return DemoSummary(list(logins.values()), model, api_key, task.try_text)
 
 
 def demo_build(console: Console, options: DemoOptions) -> None:
@@ -88,7 +88,7 @@ def demo_build(console: Console, options: DemoOptions) -> None:
     if demo_is_built(options):
         return
     admin = User.objects.get(username=ADMIN)
-    texts = collect_texts(DemoSize(options.scale), console)
+    texts = DemoTexts(DemoSize(options.scale))
     for mark, build in _parts(options).items():
         if not mark.is_file():
             build(texts, admin, console, options)
