@@ -113,7 +113,7 @@ TASKS: Final = (
         False,
         "jsonl",
         languages,
-        800,
+        1_000,
         about="Says which of ten languages a sentence is in; the sentences are texts of Django, two of its "
         "packages, and their translations.",
         try_text="Veuillez saisir votre adresse e-mail et votre mot de passe.",

@@ -13,7 +13,7 @@ from typing import Final
 
 from demo.splits import split_of
 
-PACKAGES: Final = ("stdlib", "django", "numpy", "scipy", "sklearn", "torch", "transformers")
+PACKAGES: Final = ("stdlib", "django", "numpy", "sklearn", "torch", "transformers")
 FILES_PER_PACKAGE: Final = 12
 MIN_WORDS: Final = 8
 MAX_CHARACTERS: Final = 4_000
