@@ -11,10 +11,7 @@ from typing import Final
 from demo import appointments, prose, translations
 from demo.docstrings import PACKAGES, docstrings
 
-MAX_WORDS: Final = 40
-FITS, OTHER = "fits", "does not fit"
-_NAME_PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_SENTENCE: Final = re.compile(r"[A-Z][^.:`*<>|\\]{15,120}\.(?=\s|$)")
+MIN_WORDS, MAX_WORDS = 5, 40
 _NAMES: Final = r"(?:cpython|python|huggingface|hugging\s+face|scikit(?:-learn|\s+learn)?|pytorch|np|aten)"
 _GIVEAWAYS: Final = re.compile(
     rf"\b(?:{'|'.join(PACKAGES)}|{_NAMES})\b|(?:{'|'.join(PACKAGES[1:])})|pytorch", re.I
@@ -23,12 +20,10 @@ _GIVEAWAYS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One example: a text, or two, with a label or a value, words with IOB2 tags, or a text with the answer
-    to write."""
+    """A text with a label or a value, words with IOB2 tags, or a text with the answer to write."""
 
     text: str
     label: str = ""
-    text_pair: str = ""
     value: float | None = None
     tags: tuple[str, ...] = ()
     answer: str = ""
@@ -71,33 +66,12 @@ def reading_ease(split: str) -> Iterator[Example]:
         yield Example(sentence, value=ease)
 
 
-def name_and_description(split: str) -> Iterator[Example]:
-    """Does this sentence describe the function of that name? Every second one describes another function of
-    the same package."""
-    earlier: dict[str, str] = {}
-    for number, docstring in enumerate(docstrings(split)):
-        sentence = first_sentence(docstring.text)
-        name = " ".join(_NAME_PART.findall(docstring.name)).lower()
-        if not sentence or " " not in name:
-            continue
-        other = earlier.get(docstring.package)
-        earlier[docstring.package] = sentence
-        if number % 2 == 0:
-            yield Example(name, text_pair=sentence, label=FITS)
-        elif other is not None:
-            yield Example(name, text_pair=other, label=OTHER)
-
-
-def first_sentence(text: str) -> str:
-    """The first sentence of a text, "" if it has none without markup."""
-    found = _SENTENCE.match(" ".join(text.split()))
-    return found.group() if found else ""
-
-
 def library(split: str) -> Iterator[Example]:
     """Which package is this docstring from?"""
     for docstring in docstrings(split):
-        yield Example(" ".join(without_names(docstring.text).split()[:MAX_WORDS]), label=docstring.package)
+        words = without_names(docstring.summary).split()
+        if len(words) >= MIN_WORDS:
+            yield Example(" ".join(words[:MAX_WORDS]), label=docstring.package)
 
 
 def without_names(text: str) -> str:
@@ -113,7 +87,7 @@ TASKS: Final = (
         False,
         "jsonl",
         languages,
-        800,
+        1_000,
         about="Says which of ten languages a sentence is in; the sentences are texts of Django, two of its "
         "packages, and their translations.",
         try_text="Veuillez saisir votre adresse e-mail et votre mot de passe.",
@@ -198,7 +172,6 @@ def _as_object(example: Example, task: str) -> dict[str, object]:
         return {"prompt": example.text, "completion": example.answer}
     if example.tags:
         return {"tokens": example.text.split(), "tags": list(example.tags)}
-    pair = {"text_pair": example.text_pair} if example.text_pair else {}
     if example.value is not None:
-        return {"text": example.text, **pair, "value": example.value}
-    return {"text": example.text, **pair, "label": example.label}
+        return {"text": example.text, "value": example.value}
+    return {"text": example.text, "label": example.label}

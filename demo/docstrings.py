@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import sysconfig
 import zlib
 from collections import deque
@@ -13,7 +14,7 @@ from typing import Final
 
 from demo.splits import split_of
 
-PACKAGES: Final = ("stdlib", "django", "numpy", "scipy", "sklearn", "torch", "transformers")
+PACKAGES: Final = ("stdlib", "django", "numpy", "sklearn", "torch", "transformers")
 FILES_PER_PACKAGE: Final = 12
 MIN_WORDS: Final = 8
 MAX_CHARACTERS: Final = 4_000
@@ -33,27 +34,38 @@ _DEFINITIONS: Final = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFun
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """One docstring, the name of what it documents, and the names of the function's parameters in order."""
+    """One docstring."""
 
     package: str
     text: str
-    parameters: tuple[str, ...] = ()
-    name: str = ""
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph, on one line."""
+        return " ".join(self.text.partition("\n\n")[0].split())
 
 
 @cache
 def read_docstrings() -> tuple[Docstring, ...]:
     """The docstrings of the longest files of each package, which carry the documented API (some seconds).
 
-    No two begin with the same words. The order mixes the packages and is the same in each run.
+    The summaries of no two share `MIN_WORDS` words in a row. The order mixes the packages and is the same in
+    each run.
     """
     files = ((package, path) for package in PACKAGES for path in _source_files(package))
     found = [docstring for package, path in files for docstring in _of_file(package, path)]
     found.sort(key=lambda docstring: zlib.crc32(docstring.text.encode()))
-    by_beginning: dict[str, Docstring] = {}
+    kept: list[Docstring] = []
+    seen: set[str] = set()
     for docstring in found:
-        by_beginning.setdefault(" ".join(docstring.text.lower().split()[:MIN_WORDS]), docstring)
-    return tuple(by_beginning.values())
+        words = re.findall(r"\w+", docstring.summary.lower())
+        rows = {
+            " ".join(words[start : start + MIN_WORDS]) for start in range(max(1, len(words) - MIN_WORDS + 1))
+        }
+        if seen.isdisjoint(rows):
+            kept.append(docstring)
+        seen |= rows
+    return tuple(kept)
 
 
 def docstrings(split: str) -> Iterator[Docstring]:
@@ -77,7 +89,7 @@ def _of_file(package: str, path: Path) -> Iterator[Docstring]:
         return
     for node in _statements(tree):
         if isinstance(node, _DEFINITIONS) and (text := _text_of(node)):
-            yield Docstring(package, text, _parameters(node), getattr(node, "name", ""))
+            yield Docstring(package, text)
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
@@ -95,11 +107,3 @@ def _text_of(node: _DEFINITIONS) -> str | None:
     if text is None or len(text) > MAX_CHARACTERS or len(text.split()) < MIN_WORDS:
         return None
     return inspect.cleandoc(text).encode("utf-8", "ignore").decode()
-
-
-def _parameters(node: _DEFINITIONS) -> tuple[str, ...]:
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return ()
-    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    names = (argument.arg for argument in arguments)
-    return tuple(name for name in names if len(name) > 1 and name not in {"self", "cls"})

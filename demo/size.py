@@ -10,7 +10,7 @@ FULL: Final = 1.0
 EPOCHS: Final = 3
 
 
-MIN_STEPS: Final = 150
+MIN_STEPS: Final = 250
 
 
 TEST_PROMPTS: Final = 20
@@ -48,7 +48,7 @@ class DemoSize:
         }
 
     def fine_tune(self, rows: int) -> dict[str, Any]:
-        """Settings of a fine-tune job for this many training rows: 3 epochs, or enough for 150 steps at full
+        """Settings of a fine-tune job for this many training rows: 3 epochs, or enough for 250 steps at full
         size."""
         steps = math.ceil(rows / BATCH_SIZE)
         return {"epochs": max(EPOCHS, math.ceil(self.scaled(MIN_STEPS) / steps))}

@@ -37,8 +37,6 @@ def test_examples_survive_every_file_format() -> None:
         {"tokens": ["a", "b"], "tags": ["O", "B-X"]},
         {"tokens": ["c"], "tags": ["O"]},
     ]
-    compared = [Example("a", text_pair="b", label="same")]
-    assert write_examples(compared, "csv") == b"text,text_pair,label\r\na,b,same\r\n"
     assert write_examples([Example("a", value=0.0)], "csv") == b"text,value\r\na,0.0\r\n"
     answered = [Example("a?", answer="b")]
     assert json.loads(write_examples(answered, "jsonl", "generation")) == {"prompt": "a?", "completion": "b"}
