@@ -160,6 +160,7 @@ INSTALLED_APPS = [
     "allauth",  # after frontend, whose templates override its own
     "allauth.account",
     "allauth.mfa",
+    "demo.record",
     "hmi_site",
 ]
 MIDDLEWARE = [

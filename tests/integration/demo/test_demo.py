@@ -1,10 +1,11 @@
-"""The whole demo, small and with tiny roots: built, reported, started again, and called as it says."""
+"""The whole demo, small and with tiny roots: interrupted, built, reported, and called as it says."""
 
 import json
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.integration.launcher.site import CHECKOUT, READY_LINE, clean_environm
 from tests.unit.tiny import tiny_checkpoint
 from tests.unit.tiny_decoder import tiny_decoder_folder
 
+JOB_STARTED = "minilm:1: convert: started"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
@@ -36,10 +38,23 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
+def interrupted(environment: dict[str, str], options: list[str]) -> str:
+    """What `up` prints on its first start until a job of the demo runs; Ctrl-C ends it then."""
+    with started(environment, options) as process:
+        printed = read_until(process, JOB_STARTED)
+    assert process.returncode == 0
+    return printed
+
+
+@pytest.fixture(scope="module")
 def document(
-    environment: dict[str, str], options: list[str], tmp_path_factory: pytest.TempPathFactory
+    environment: dict[str, str],
+    options: list[str],
+    interrupted: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, object]:
-    """What the demo wrote, after it ended well."""
+    """What the demo wrote, after it went on and ended well."""
+    assert interrupted
     file = tmp_path_factory.mktemp("report") / "report.json"
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.product.demo_report", "--quick", "--json", str(file), *options],
@@ -59,26 +74,49 @@ def document(
 def printed(environment: dict[str, str], document: dict[str, object]) -> Iterator[str]:
     """What `up` prints on its second start, while it runs."""
     assert document
+    with started(environment, []) as process:
+        yield read_until(process, READY_LINE)
+    assert process.returncode == 0
+
+
+@contextmanager
+def started(environment: dict[str, str], options: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """`manage.py up`, which is stopped as by Ctrl-C."""
     with subprocess.Popen(
-        [sys.executable, str(CHECKOUT / "manage.py"), "up"],
+        [sys.executable, "-u", str(CHECKOUT / "manage.py"), "up", *options],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        lines = []
         assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line)
-            if READY_LINE in line:
-                break
         try:
-            yield "".join(lines)
+            yield process
         finally:
             process.send_signal(signal.SIGINT)
             process.stdout.read()
-    assert process.returncode == 0
+
+
+def read_until(process: subprocess.Popen[str], part: str) -> str:
+    """The lines until one with this part."""
+    lines: list[str] = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.append(line)
+        if part in line:
+            break
+    return "".join(lines)
+
+
+def test_the_address_is_printed_before_anything_of_the_demo_is_built(interrupted: str) -> None:
+    welcome, _, after = interrupted.partition(READY_LINE)
+    assert "HMI is running at http://" in welcome
+    assert "curl -s http://" in welcome
+    assert "The demo is being built: watch it below" in welcome
+    assert "started" not in welcome
+    assert JOB_STARTED in after
+    assert "\x1b" not in interrupted
 
 
 def test_report_has_every_model_and_no_failed_request(document: dict[str, object]) -> None:
@@ -116,7 +154,7 @@ def test_report_has_the_right_answers_and_the_speed_of_the_generative_model(
 
 
 def test_the_second_start_builds_nothing_and_the_printed_line_works_when_pasted(printed: str) -> None:
-    assert "fine-tune" not in printed
+    assert "is being built" not in printed
     line = next(line for line in printed.splitlines() if line.startswith("curl "))
     answer = json.loads(subprocess.run(["sh", "-c", line], capture_output=True, check=True).stdout)
     assert answer["model"]["name"] == f"acme/{TASKS[0].hplm}"
