@@ -128,10 +128,11 @@ class Canary:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A movable name for a version of a model."""
+    """A movable name for a version of a model. ``quick``: that is a quick one."""
 
     name: str
     version: int
+    quick: bool = False
     moved_at: str = ""
     canary: Canary | None = None
 
@@ -187,6 +188,7 @@ class Version:
     """A node of the version tree: of a root, a domain or a model.
 
     ``policy`` says how requests that set no quality are answered. None: by the default of the installation.
+    A ``quick`` version answers until the trained one is ready.
     """
 
     id: int
@@ -195,6 +197,7 @@ class Version:
     number: int
     root: str
     state: str
+    quick: bool = False
     tenant: str | None = None
     parent: int | None = None
     digest: str | None = None

@@ -52,7 +52,12 @@ def outputs_from_states(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.fl
     hidden = states
     for index, layer in enumerate(root.upper.layers):
         hidden = _layer(root, layer, hidden, hplm, index)
-    if hplm.head.pooling == "cls":
+    if hplm.head.pooling == "cut_last":
+        parts = [part for found in (states, hidden) for part in (found.mean(0), found.max(0).values)]
+        hidden = torch.cat(parts)
+    elif hplm.head.pooling == "token_cut_last":
+        hidden = torch.cat([states, hidden], 1)
+    elif hplm.head.pooling == "cls":
         hidden = hidden[0]
     elif hplm.head.pooling == "cls_mean":
         hidden = torch.cat([hidden[0], hidden.mean(0)])

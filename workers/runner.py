@@ -14,6 +14,7 @@ from django.db import InterfaceError, OperationalError, connection
 
 from tenants.base.background_jobs import BackgroundKind, RunLater, background_work
 from tenants.base.child_process import WorkerStopping, is_stopping
+from tenants.base.dispatch import TRAINING_QUEUE
 from tenants.base.machine_lock import machine_lock
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.jobs.models import TERMINAL, Job, JobKind, JobState
@@ -39,8 +40,6 @@ from workers.workspace import job_staging, job_workspace, remove_staging
 log = logging.getLogger(__name__)
 
 STORE_STAGE = "store artifacts"
-TRAINING = "training"
-"""The machine lock: one job at a time, because two would compete for cores, memory and accelerator."""
 
 
 class JobModule(Protocol):
@@ -60,9 +59,14 @@ class SharedJobModule(JobModule, Protocol):
 def run_job(job_id: UUID) -> None:
     """Run the job if it is still queued; a duplicate or late delivery does nothing.
 
-    Waits while this machine runs another job. Meanwhile the job stays queued, so another machine may take it.
+    Waits while this machine runs another job of the same queue: two would compete for cores, memory and
+    accelerator. Meanwhile the job stays queued, so another machine may take it.
     """
-    with machine_lock(TRAINING, partial(_is_still_queued, job_id)) as acquired:
+    kind = Job.shown.filter(pk=job_id).values_list("kind", flat=True).first()
+    if kind is None:
+        log.info("Job %s is not queued: it is gone", job_id)
+        return
+    with machine_lock(JobKind(kind).queue, partial(_is_still_queued, job_id)) as acquired:
         if acquired:
             _run(job_id)
         else:
@@ -89,7 +93,7 @@ def run_background_job(job_id: UUID, *, lease_type: Callable[..., JobLease] = Jo
 
 def help_job(job_id: UUID) -> None:
     """Process shards of a running job until none is left; does nothing if this machine is busy."""
-    with machine_lock(TRAINING) as acquired:
+    with machine_lock(TRAINING_QUEUE) as acquired:
         job = Job.unscoped.select_related("version__root").filter(pk=job_id, state=JobState.RUNNING).first()
         if not acquired or job is None:
             return
@@ -196,7 +200,7 @@ def _save_failure(job: Job, worker: str, error: Exception) -> None:
                 case WorkerStopping():
                     job_release(job_id=job.pk, worker=worker)
                 case RunLater():
-                    job_postpone(job_id=job.pk, worker=worker, at_once=error.at_once)
+                    job_postpone(job_id=job.pk, worker=worker, after_s=error.after_s)
                 case OperationalError() | InterfaceError():
                     # Not the job's fault, but it may happen again: lease recovery counts an attempt.
                     log.warning("Job %s lost the database; it is queued again later: %s", job.pk, error)

@@ -4,12 +4,15 @@ import logging
 import time
 from functools import cache, partial
 from importlib import import_module
+from threading import Thread
 from typing import Any, Final
 from uuid import UUID
 
-from celery import Task, shared_task
+from celery import Task, current_app, shared_task
+from celery.signals import worker_process_init
 
 from tenants.base.child_process import LONG_TASK_TIME_LIMIT_S, TASK_TIME_LIMIT_S, run_in_child_or_log
+from tenants.base.dispatch import QUICK_QUEUE
 from versiontree.jobs.services.control import message_is_stale
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK
 from versiontree.jobs.services.transitions import RUN_BACKGROUND_JOB_TASK, RUN_JOB_TASK
@@ -68,7 +71,20 @@ def publish_manifest() -> None:
     manifest_publish()
 
 
-TRAINING_MODULES: Final = ("workers.training.fine_tune", "workers.training.plots", "workers.training.convert")
+@worker_process_init.connect
+def load_training_early(**_: Any) -> None:
+    """Load the training libraries before the first quick version waits for them; in a thread, as Celery
+    waits for this."""
+    if QUICK_QUEUE in current_app.amqp.queues.consume_from:
+        Thread(target=load_training, daemon=True).start()
+
+
+TRAINING_MODULES: Final = (
+    "workers.training.quick",
+    "workers.training.fine_tune",
+    "workers.training.plots",
+    "workers.training.convert",
+)
 """Modules that together import all libraries that trainings need."""
 
 

@@ -61,7 +61,9 @@ class FullModel(nn.Module):
         dropped = functional.dropout(states, self._dropout, self.training)
         last = self.upper(dropped, mask, queries_keys=queries_keys)
         with torch.autocast(given.device.type, enabled=False):
-            features = functional.dropout(pool(last, mask, self.pooling), self._dropout, self.training)
+            features = functional.dropout(
+                pool(last, mask, self.pooling, states), self._dropout, self.training
+            )
             outputs = Head.from_tensors(dict(self.head.items()), self.pooling).apply(features)
         return outputs.masked_fill(~mask[:, :, None], PADDING_LOGIT) if self.pooling == "token" else outputs
 

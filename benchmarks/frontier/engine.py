@@ -212,7 +212,7 @@ class DedicatedModel:
         sequences = PackedSequences.of(ids)
         states = full_states(self._lower, ids, [row.types for row in rows])
         last = self._root.upper(states, sequences)
-        apply_heads([self._head] * len(rows), last, sequences)
+        apply_heads([self._head] * len(rows), last, sequences, states)
 
 
 def questions(model: str, inputs: Sequence[InferInput], count: int, *, tenants: int = 1) -> list[Question]:

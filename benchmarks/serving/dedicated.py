@@ -44,8 +44,8 @@ class Dedicated:
         for tenant, own in by_tenant.items():
             lower, upper = self._model(tenant)
             ids, mask = _padded(own, self._world.device)
-            last = upper(lower(ids, mask), mask)
-            self._head.apply(pool(last, mask, "cls")).cpu()
+            cut = lower(ids, mask)
+            self._head.apply(pool(upper(cut, mask), mask, "cls", cut)).cpu()
 
     def _model(self, tenant: int) -> nn.ModuleList:
         model = self._models.pop(tenant, None)

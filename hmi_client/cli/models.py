@@ -210,9 +210,10 @@ def delete(
 
 
 def _alias_text(alias: Alias) -> str:
-    """``default:1``; with a canary ``default:1 (10% :2)``."""
-    canary = alias.canary
-    return f"{alias.name}:{alias.version}" + (f" ({canary.percent}% :{canary.version})" if canary else "")
+    """``default:1``; of a quick version ``default:1 quick``; with a canary ``default:1 (10% :2)``."""
+    canary, quick = alias.canary, " quick" if alias.quick else ""
+    share = f" ({canary.percent}% :{canary.version})" if canary else ""
+    return f"{alias.name}:{alias.version}{quick}{share}"
 
 
 def _print_alias(name: str, alias: Alias, as_json: bool) -> None:

@@ -39,8 +39,15 @@ def train(
     no_promote: Annotated[
         bool, typer.Option("--no-promote", help="Do not move the alias `default`.")
     ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick/--no-quick",
+            help="Whether a new model's version 1 is a quick one, which answers until version 2 is trained.",
+        ),
+    ] = True,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until it is finished. The exit code is 1 if it fails.")
+        bool, typer.Option("--wait", help="Wait until it is trained. The exit code is 1 if that fails.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -48,7 +55,8 @@ def train(
     settings = _settings(setting or [])
     with client_of(context) as client, hints(HINTS):
         dataset = dataset_id(client, data)
-        if _exists(client, name):
+        is_new = not _exists(client, name)
+        if not is_new:
             if parent:
                 raise HmiError(f"{name} exists and keeps its parent. Omit --parent.")
             version = client.update_model(
@@ -61,11 +69,12 @@ def train(
                 dataset=dataset,
                 settings=settings,
                 auto_promote=not no_promote,
+                quick=quick,
             )
             if not parent:
                 _print_parent(client, version)
         if wait:
-            _follow(client, version)
+            _follow(client, version, _quick_version(client, version) if is_new and quick else None)
             version = client.wait_for_version(version.id)
             if not no_promote and not as_json:
                 _print_default(client, version)
@@ -101,11 +110,18 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
     return settings
 
 
-def _follow(client: Client, version: Version) -> None:
-    """Print the progress of the jobs: bars on a terminal, else lines."""
+def _quick_version(client: Client, version: Version) -> int | None:
+    """The id of a new model's quick version. None if it has none."""
+    return next((one.id for one in client.list_versions(version.name) if one.quick), None)
+
+
+def _follow(client: Client, version: Version, quick: int | None) -> None:
+    """Print the progress of the jobs, bars on a terminal, else lines; and that the quick version answers."""
     with JobBars() if stderr.is_terminal else nullcontext(JobLines()) as shown:
-        for job in client.watch_version(version.id):
+        for job in client.watch_version(version.id, quick=quick):
             shown.update(job)
+            if job.kind == "quick" and job.state == "succeeded":
+                print_note(f"{version.name}:1, a quick version, answers: hmi infer {version.name} 'a text'")
 
 
 def _print_default(client: Client, version: Version) -> None:

@@ -23,9 +23,11 @@ class TrainingMethods(JobMethods, ModelMethods):
         settings: Mapping[str, Any] | None = None,
         license: str = "",  # noqa: A002 - the API's name
         auto_promote: bool = True,
+        quick: bool = True,
     ) -> Version:
         """Start training a new model. The parent is a version of a root or a domain, by default the
-        recommended one."""
+        recommended one. With `quick`, unless the model answers questions or writes text, version 1 is a quick
+        one, which answers within seconds, and this returns the trained version 2."""
         body = {
             "name": name,
             **({} if parent is None else {"parent": parent}),
@@ -33,6 +35,7 @@ class TrainingMethods(JobMethods, ModelMethods):
             "settings": dict(settings or {}),
             "license": license,
             "auto_promote": auto_promote,
+            "quick": quick,
         }
         return self._post(Version, "models", body)
 
@@ -43,12 +46,16 @@ class TrainingMethods(JobMethods, ModelMethods):
         body = {"dataset": dataset, "settings": dict(settings or {}), "auto_promote": auto_promote}
         return self._post(Version, url_path("models", name, "versions"), body)
 
-    def watch_version(self, version_id: int, *, poll_s: float = POLL_S) -> Iterator[Job]:
-        """Yield each job of a version whenever it changes, until all are finished."""
+    def watch_version(
+        self, version_id: int, *, quick: int | None = None, poll_s: float = POLL_S
+    ) -> Iterator[Job]:
+        """Yield each job of a version whenever it changes, until all are finished. Meanwhile also that of its
+        quick version, if its id is given."""
         seen: dict[str, Job] = {}
         while True:
             summaries = self.get_version(version_id).jobs
-            for summary in summaries:
+            beside = () if quick is None else self.get_version(quick).jobs
+            for summary in (*beside, *summaries):
                 before = seen.get(summary.id)
                 if before is not None and before.is_finished:
                     continue

@@ -66,7 +66,9 @@ def work_alerts(jobs: Jobs) -> Iterator[Alert]:
         text = f"{jobs.failed_today:,} {what} failed today."
         yield Alert(text, "warning", f"{changelist}?state__exact=failed")
     if jobs.is_stalled:
-        text = "Jobs have been queued for 10 minutes and none is running. Check the training worker."
+        text = (
+            "Jobs have been queued for 10 minutes and none is running. Check the training and quick worker."
+        )
         yield Alert(text, "warning", f"{changelist}?state__exact=queued")
 
 

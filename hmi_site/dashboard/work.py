@@ -11,7 +11,7 @@ from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from tenants.usage.models import UsageSum
-from versiontree.jobs.models import JOB_STATE_COLOURS, Job, JobState
+from versiontree.jobs.models import JOB_STATE_COLOURS, Job, JobKind, JobState
 
 DAYS: Final = 14
 MAX_RUNNING_SHOWN: Final = 8
@@ -43,7 +43,8 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Numbers of jobs by state. Days are UTC. ``is_stalled``: a job is queued for minutes while none runs."""
+    """Numbers of jobs by state. Days are UTC. ``is_stalled``: a job is queued for minutes while none of its
+    queue runs."""
 
     running: int
     queued: int
@@ -55,7 +56,7 @@ class Jobs:
 
 
 def jobs_now() -> Jobs:
-    """The current numbers of jobs (four queries)."""
+    """The current numbers of jobs (five queries)."""
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     active = Counter(dict(_counted(Job.shown.filter(state__in=["waiting", "queued", "running"]))))
     ended = Counter(dict(_counted(Job.shown.filter(finished_at__gte=today))))
@@ -68,9 +69,14 @@ def jobs_now() -> Jobs:
         waiting=active["waiting"],
         done_today=ended["succeeded"],
         failed_today=ended["failed"],
-        is_stalled=not active["running"] and late.exists(),
+        is_stalled=bool(_queues(late) - _queues(running)),
         running_jobs=tuple(running.select_related(*related)[:MAX_RUNNING_SHOWN]),
     )
+
+
+def _queues(jobs: QuerySet[Job]) -> set[str]:
+    """The queues of these jobs."""
+    return {JobKind(kind).queue for kind in jobs.order_by().values_list("kind", flat=True).distinct()}
 
 
 def jobs_by_day() -> list[Bar]:

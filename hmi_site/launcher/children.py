@@ -21,6 +21,7 @@ from hmi_site.launcher.web_server import LISTENER_FD, Port
 from hmi_site.ready_file import READY_FILE
 
 TRAINING_NICENESS = 10
+QUICK_NICENESS = 5
 SHORT_CONCURRENCY = 10
 LONG_CONCURRENCY = 3
 WEB_STOP_S = 10
@@ -53,6 +54,18 @@ def training_worker() -> tuple[Child, Ready]:
         "training worker",
         *("worker", "--queues", "training", "--concurrency", "1", "--hostname", "training@%h", *_QUIET),
         nice=TRAINING_NICENESS,
+        HMI_TRAIN_THREADS=threads,
+        OMP_NUM_THREADS=threads,
+    )
+
+
+def quick_worker() -> tuple[Child, Ready]:
+    """The Celery worker of quick versions: one at a time, limited threads, before trainings."""
+    threads = str(training_threads(settings.HMI_TRAIN_THREADS))
+    return _celery(
+        "quick worker",
+        *("worker", "--queues", "quick", "--concurrency", "1", "--hostname", "quick@%h", *_QUIET),
+        nice=QUICK_NICENESS,
         HMI_TRAIN_THREADS=threads,
         OMP_NUM_THREADS=threads,
     )

@@ -246,7 +246,8 @@ class Executor:
         hidden = states.states if kept is None else states.states.index_select(0, kept.tensor)
         queries_keys = list[QueryKey]() if any(row.words is not None for row in rows) else None
         last = self.root.upper(hidden, sequences, feed, callback.before, queries_keys)
-        outputs, means = head_outputs(feed.heads(), last, sequences), _means(rows, last, sequences)
+        outputs = head_outputs(feed.heads(), last, sequences, hidden)
+        means = _means(rows, last, sequences)
         arrays = read_back([*outputs, *means.values()])
         logits = list(map(_asked_for, rows, arrays))
         escalated = escalated_rows(

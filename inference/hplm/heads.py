@@ -14,8 +14,26 @@ from torch.nn import functional
 from inference.errors import HplmError
 from inference.hplm.sequences import PackedSequences
 
-Pooling = Literal["cls", "cls_mean", "token"]
-POOLINGS: Final[tuple[Pooling, ...]] = ("cls", "cls_mean", "token")
+Pooling = Literal["cls", "cls_mean", "token", "cut_last", "token_cut_last"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a head reads. states: vectors of the hidden size. per_token: of each token, or of the whole text.
+    cut: whether the states at the cut are among them."""
+
+    states: int
+    per_token: bool = False
+    cut: bool = False
+
+
+POOLINGS: Final[Mapping[Pooling, Reading]] = {
+    "cls": Reading(1),
+    "cls_mean": Reading(2),
+    "token": Reading(1, per_token=True),
+    "cut_last": Reading(4, cut=True),
+    "token_cut_last": Reading(2, per_token=True, cut=True),
+}
 Activation = Literal["tanh", "relu", "gelu"]
 ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "tanh": torch.tanh,
@@ -49,8 +67,10 @@ class HeadLayer:
 class Head:
     """A linear layer with C outputs: weight [C, w] and bias [C]. It always computes in float32.
 
-    pooling: its input. "cls": the state of the first token, w = d. "cls_mean": that and the mean over all
-    tokens, w = 2d. "token": the state of each token, w = d. inner: a hidden layer before the outputs.
+    pooling: its input. "cls": the final state of the first token, w = d. "cls_mean": that and the mean over
+    all tokens, w = 2d. "token": the final state of each token, w = d. "cut_last": the mean and the maximum of
+    the states at the cut and of the final states, w = 4d. "token_cut_last": both states of each token,
+    w = 2d. inner: a hidden layer before the outputs.
     """
 
     weight: Tensor
@@ -64,7 +84,11 @@ class Head:
             raise HplmError("corrupt_artifact", f"head: shapes {shapes} are not [C, w] and [C]")
         if self.pooling not in POOLINGS:
             raise HplmError("corrupt_artifact", f"head: pooling {self.pooling!r} is not known")
-        if self.inner and (self.pooling == "cls_mean" or len(self.inner.bias) != self.weight.shape[1]):
+        if self.weight.shape[1] % self.reading.states:
+            raise HplmError(
+                "corrupt_artifact", f"head: {self.pooling} does not give {self.weight.shape[1]} inputs"
+            )
+        if self.inner and (self.reading.states > 1 or len(self.inner.bias) != self.weight.shape[1]):
             raise HplmError("corrupt_artifact", "head: its inner layer does not fit its outputs")
 
     @classmethod
@@ -77,9 +101,13 @@ class Head:
         generator: torch.Generator | None = None,
     ) -> "Head":
         """A head with small random weights and zero bias."""
-        width = 2 * hidden if pooling == "cls_mean" else hidden
-        weight = torch.randn(num_labels, width, generator=generator) * 0.02
+        weight = torch.randn(num_labels, POOLINGS[pooling].states * hidden, generator=generator) * 0.02
         return cls(weight, torch.zeros(num_labels), pooling)
+
+    @property
+    def reading(self) -> Reading:
+        """What it reads."""
+        return POOLINGS[self.pooling]
 
     @property
     def num_labels(self) -> int:
@@ -89,7 +117,7 @@ class Head:
     @property
     def hidden(self) -> int:
         """The hidden size d of its input."""
-        return self.weight.shape[1] // (2 if self.pooling == "cls_mean" else 1)
+        return self.weight.shape[1] // self.reading.states
 
     def tensors(self) -> dict[str, Tensor]:
         """The parameters by name."""
@@ -133,15 +161,26 @@ class Head:
         return functional.linear(inputs, self.weight, self.bias)
 
 
-def pool(hidden: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
-    """Pooled features [B, w] float32 of final states [B, T, d]; for "token" the states [B, T, d].
+def pool(last: Tensor, mask: Tensor, pooling: Pooling, cut: Tensor) -> Tensor:
+    """Pooled features [B, w] float32, or [B, T, w] of tokens, of final states and states at the cut, both
+    [B, T, d].
 
     mask [B, T] bool: true for a token.
     """
-    if pooling == "token":
-        return hidden.float()
-    first = hidden[:, 0].float()
-    return first if pooling == "cls" else torch.cat([first, _token_mean(hidden, mask)], dim=-1)
+    match pooling:
+        case "token":
+            return last.float()
+        case "token_cut_last":
+            return torch.cat([cut.float(), last.float()], dim=-1)
+        case "cut_last":
+            return torch.cat([part for states in (cut, last) for part in _mean_and_max(states, mask)], dim=-1)
+    first = last[:, 0].float()
+    return first if pooling == "cls" else torch.cat([first, _token_mean(last, mask)], dim=-1)
+
+
+def _mean_and_max(hidden: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    largest = hidden.float().masked_fill(~mask[:, :, None], -torch.inf).amax(1)
+    return _token_mean(hidden, mask), largest
 
 
 def _token_mean(hidden: Tensor, mask: Tensor) -> Tensor:
@@ -151,11 +190,11 @@ def _token_mean(hidden: Tensor, mask: Tensor) -> Tensor:
 
 
 def apply_heads(
-    heads: Sequence[Head], hidden: Tensor, sequences: PackedSequences
+    heads: Sequence[Head], last: Tensor, sequences: PackedSequences, cut: Tensor
 ) -> list[NDArray[np.float32]]:
-    """The outputs of each packed sequence, from final states [N, d], by its own head: [C] of a text, [T, C]
-    of its tokens. Waits for the device."""
-    return read_back(head_outputs(heads, hidden, sequences))
+    """The outputs of each packed sequence, from final states and states at the cut [N, d], by its own head:
+    [C] of a text, [T, C] of its tokens. Waits for the device."""
+    return read_back(head_outputs(heads, last, sequences, cut))
 
 
 def read_back(tensors: Sequence[Tensor]) -> list[NDArray[np.float32]]:
@@ -167,28 +206,39 @@ def read_back(tensors: Sequence[Tensor]) -> list[NDArray[np.float32]]:
     return [part.view(tensor.shape).numpy() for part, tensor in zip(parts, tensors, strict=True)]
 
 
-def head_outputs(heads: Sequence[Head], hidden: Tensor, sequences: PackedSequences) -> list[Tensor]:
+def head_outputs(
+    heads: Sequence[Head], last: Tensor, sequences: PackedSequences, cut: Tensor
+) -> list[Tensor]:
     """As `apply_heads`, on the device of the states. Neighbours that share a head are computed together."""
     outputs: list[Tensor] = []
     row = 0
     for _, group in groupby(heads, key=id):
         head, *others = group
         count = 1 + len(others)
-        features = [_features(hidden[begin:end], head.pooling) for begin, end in sequences.bounds(row, count)]
-        together = head.to(hidden.device).apply(torch.cat(features))
+        features = [
+            _features(last[begin:end], cut[begin:end], head.pooling)
+            for begin, end in sequences.bounds(row, count)
+        ]
+        together = head.to(last.device).apply(torch.cat(features))
         outputs += torch.split(together, [len(part) for part in features])
         row += count
     return [
-        output if head.pooling == "token" else output[0] for head, output in zip(heads, outputs, strict=True)
+        output if head.reading.per_token else output[0] for head, output in zip(heads, outputs, strict=True)
     ]
 
 
-def _features(hidden: Tensor, pooling: Pooling) -> Tensor:
-    """What a head reads of one sequence's final states [T, d], fp32: [1, w], or [T, d] for "token"."""
-    if pooling == "token":
-        return hidden.float()
-    first = hidden[:1].float()
-    return first if pooling == "cls" else torch.cat([first, mean_state(hidden)[None]], dim=-1)
+def _features(last: Tensor, cut: Tensor, pooling: Pooling) -> Tensor:
+    """What a head reads of one sequence's states [T, d], fp32: [1, w], or [T, w] of tokens."""
+    match pooling:
+        case "token":
+            return last.float()
+        case "token_cut_last":
+            return torch.cat([cut.float(), last.float()], dim=-1)
+        case "cut_last":
+            parts = [part for states in (cut, last) for part in (mean_state(states), states.amax(0).float())]
+            return torch.cat(parts)[None]
+    first = last[:1].float()
+    return first if pooling == "cls" else torch.cat([first, mean_state(last)[None]], dim=-1)
 
 
 def mean_state(hidden: Tensor) -> Tensor:

@@ -49,7 +49,7 @@ class Hplm:
             )
         if self.labels != FIXED_LABELS.get(self.task, self.labels):
             raise HplmError("corrupt_artifact", f"labels of {self.task} are not {', '.join(self.labels)}")
-        if (self.head.pooling == "token") != (self.task in PER_TOKEN):
+        if self.head.reading.per_token != (self.task in PER_TOKEN):
             raise HplmError("corrupt_artifact", f"a head that reads {self.head.pooling} for {self.task}")
         if self.head.hidden != self.pet.shape.hidden:
             raise HplmError("corrupt_artifact", "head and PET differ in the hidden size")

@@ -105,6 +105,7 @@ class FineTuningJobsView(FineTuningView):
             name=data.get("suffix") or "",
             options={name: extra[name] for name in OPTIONS if name in extra},
             settings=training_settings(data, base_root_kind(base_by_name(self.tenant, data["model"])[0])),
+            quick=extra.get("quick", True),
             request_fields={
                 "hyperparameters": hyperparameters_of(data),
                 "suffix": data.get("suffix"),

@@ -80,6 +80,9 @@ class HmiOptionsSerializer(StrictSerializer):
     columns = ColumnsField(required=False)
     separator = serializers.CharField(required=False, default=DEFAULT_SEPARATOR)
     allow_leaks = serializers.BooleanField(required=False, default=False)
+    quick = serializers.BooleanField(
+        required=False, default=True, help_text="As in POST models: a new model gets a quick version, too."
+    )
     settings = TrainingSettingsField(required=False, help_text="As in POST models; override hyperparameters.")
 
 

@@ -60,7 +60,8 @@ class FineTuningJobSerializer(serializers.Serializer[Any]):
     integrations = serializers.ListField()
     error = FineTuningErrorSerializer(allow_null=True)
     hmi = serializers.DictField(
-        help_text="The ids of the jobs, the version and the dataset in the product's own API."
+        help_text="The ids of the jobs, the version and the dataset in the product's own API, and the name "
+        "of the quick version, which answers before the job ends."
     )
 
 
@@ -122,6 +123,7 @@ def job_json(fine_tuning: FineTuning) -> dict[str, Any]:
             "jobs": [str(job.pk) for job in jobs],
             "version": version.pk if version else None,
             "dataset": version.dataset_id if version else None,
+            "quick_model": _quick_model(fine_tuning),
         },
     }
 
@@ -204,10 +206,12 @@ def _steps(fine_tuning: FineTuning) -> list[dict[str, Any]]:
 
 def _metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
     """The dev and test metrics by names such as ``test_accuracy``."""
-    found = metrics.get(JobKind.FINE_TUNE.value) or {}
+    trained = metrics.get(JobKind.FINE_TUNE.value) or {}
+    # The training of a generative model measures the loss on test, too; its evaluation does not.
+    found = {"dev": trained.get("dev"), "test": trained.get("test") or metrics.get(JobKind.EVALUATE.value)}
     named: dict[str, float] = {}
-    for split in ("dev", "test"):
-        figures = dict(found.get(split) or {})
+    for split, reported in found.items():
+        figures = dict(reported or {})
         figures = {str(figures.get("metric")): figures.pop("value", None)} | figures
         named |= {f"{split}_{name}": value for name, value in figures.items() if _is_metric(name, value)}
     return named
@@ -220,6 +224,14 @@ def _is_metric(name: str, value: object) -> bool:
 def _model(fine_tuning: FineTuning) -> str:
     assert fine_tuning.version is not None
     return f"{fine_tuning.tenant.slug}/{fine_tuning.version.name}:{fine_tuning.version.number}"
+
+
+def _quick_model(fine_tuning: FineTuning) -> str | None:
+    """The name of the quick version, which comes before its version. None if it has none."""
+    version = fine_tuning.version
+    if version is None or not fine_tuning.quick or version.number == 1:
+        return None
+    return f"{fine_tuning.tenant.slug}/{version.name}:1"
 
 
 def _message(event: JobEvent) -> str:

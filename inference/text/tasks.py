@@ -23,6 +23,9 @@ OUTPUT_KINDS: Final[dict[Task, OutputKind]] = {
     QUESTION_ANSWERING: "span",
 }
 PER_TOKEN: Final = (TAGGING, QUESTION_ANSWERING)
+QUICK_TASKS: Final[tuple[Task, ...]] = (CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING)
+"""The tasks of models that have a quick version: its head has no attention of its own, which an answer to a
+question needs."""
 FIXED_LABELS: Final[dict[str, tuple[str, ...]]] = {
     REGRESSION: ("value",),
     QUESTION_ANSWERING: ("start", "end"),

@@ -12,6 +12,8 @@ from celery import current_app
 log = logging.getLogger(__name__)
 
 TRAINING_QUEUE: Final = "training"
+QUICK_QUEUE: Final = "quick"
+"""Quick versions: seconds each, which no training holds up."""
 LONG_QUEUE: Final = "long"
 """Work of minutes or hours: background jobs and batches."""
 SHORT_QUEUE: Final = "short"

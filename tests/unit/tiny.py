@@ -16,7 +16,7 @@ from transformers import BertConfig, BertForMaskedLM, BertModel
 
 from inference.hplm import fragments
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.heads import Head, Pooling
+from inference.hplm.heads import POOLINGS, Head, Pooling
 from inference.hplm.hplm import Hplm
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
@@ -166,7 +166,7 @@ def tiny_hplm(
     seed: int = 0,
 ) -> Hplm:
     """A random model; for a tagging, `labels` is how many kinds of span there are (2 * labels + 1 tags).
-    pooling: of a task that reads the text as a whole."""
+    pooling: as far as it suits the task."""
     kinds = [f"{task[:3]}{index}" for index in range(labels)]
     tags = ["O", *(f"{prefix}-{kind}" for kind in kinds for prefix in "BI")]
     names = FIXED_LABELS.get(task, tuple(tags if task == TAGGING else kinds))
@@ -178,7 +178,8 @@ def tiny_hplm(
         name: value + 0.2 * torch.randn(value.shape, generator=generator)
         for name, value in fresh.weights.items()
     }
-    read: Pooling = "token" if task in PER_TOKEN else pooling
+    suits = POOLINGS[pooling].per_token == (task in PER_TOKEN)
+    read: Pooling = pooling if suits else "token"
     head = Head.initial(len(names), config.hidden, pooling=read, generator=generator)
     return Hplm(
         task,

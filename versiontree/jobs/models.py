@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from tenants.base.background_jobs import BackgroundKind
+from tenants.base.dispatch import QUICK_QUEUE, TRAINING_QUEUE
 from tenants.base.managers import TenantScopedManager
 
 if TYPE_CHECKING:
@@ -23,9 +24,15 @@ class JobKind(models.TextChoices):
     CONVERT = "convert", "Convert"
     FURTHER_PRETRAIN = "further_pretrain", "Further pretrain"
     BUILD_PLOT = "build_plot", "Build PLOT"
+    QUICK = "quick", "Quick version"
     FINE_TUNE = "fine_tune", "Fine-tune"
     EVALUATE = "evaluate", "Evaluate"
     COMPACT = "compact", "Compact PLOTs"
+
+    @property
+    def queue(self) -> str:
+        """The queue of such jobs. A machine runs one job of each queue at a time."""
+        return QUICK_QUEUE if self is JobKind.QUICK else TRAINING_QUEUE
 
 
 BACKGROUND_KINDS: Final = tuple(kind.value for kind in BackgroundKind)

@@ -1,5 +1,6 @@
 """Queries for jobs, their events, their queue positions and their revisions."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
@@ -12,6 +13,7 @@ from django.db.models import DurationField, ExpressionWrapper, F, Max, Q, QueryS
 from django.utils import timezone
 
 from tenants.accounts.models import Tenant
+from tenants.base.dispatch import TRAINING_QUEUE
 from tenants.base.errors import not_found
 from tenants.base.scope import platform_scope
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
@@ -115,14 +117,18 @@ class QueuePosition:
 def queue_positions(jobs: Iterable[Job]) -> dict[UUID, int]:
     """The queue positions of those of these jobs that are queued; 1 is next. One query.
 
-    The queue has the jobs of all tenants. A job that waits for another is not in it yet.
+    A queue has the jobs of all tenants. A job that waits for another is not in it yet.
     """
     queued = [job.pk for job in jobs if job.state == JobState.QUEUED]
     if not queued:
         return {}
     order = Job.shown.filter(state=JobState.QUEUED).order_by(*QUEUE_ORDER)
     with platform_scope():
-        positions = {pk: number for number, pk in enumerate(order.values_list("pk", flat=True), start=1)}
+        rows = list(order.values_list("pk", "kind"))
+    queues: dict[str, list[UUID]] = defaultdict(list)
+    for pk, kind in rows:
+        queues[JobKind(kind).queue].append(pk)
+    positions = {pk: number for queue in queues.values() for number, pk in enumerate(queue, start=1)}
     return {pk: positions[pk] for pk in queued if pk in positions}
 
 
@@ -140,12 +146,12 @@ def _revisions(ids: Iterable[UUID]) -> dict[UUID, JobRevision]:
 
 
 def queue_position(job: Job | None = None) -> QueuePosition:
-    """The position of a queued job, or that of a job created now, among the jobs of all tenants."""
+    """The position of a queued job, or that of a training created now, among the jobs of all tenants."""
+    queue = TRAINING_QUEUE if job is None else JobKind(job.kind).queue
     with platform_scope():
-        active = Job.shown.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
-        jobs = list(
-            active.order_by(*QUEUE_ORDER).only("kind", "state", "eta_seconds", "worker", "started_at")
-        )
+        active = Job.shown.filter(state__in=[JobState.QUEUED, JobState.RUNNING]).order_by(*QUEUE_ORDER)
+        rows = active.only("kind", "state", "eta_seconds", "worker", "started_at")
+        jobs = [one for one in rows if JobKind(one.kind).queue == queue]
     running = [one for one in jobs if one.state == JobState.RUNNING]
     queued = [one for one in jobs if one.state == JobState.QUEUED]
     before = list(takewhile(lambda one: job is None or one.pk != job.pk, queued))

@@ -67,11 +67,15 @@ def promotion_decision(version: Version, current: Version | None) -> Decision:
     """Whether ``default`` moves to a new version although nobody clicked. The only rule for it.
 
     It moves if the new version is not significantly worse than the current one on the current one's dev rows,
-    those left out that the new one was trained on. In doubt the owner decides. Test is reported only.
+    those left out that the new one was trained on. In doubt the owner decides. Test is reported only. A
+    trained version whose evaluation found no current one, because its quick version was still being built,
+    moves it, as it would have by ending first.
     """
     if current is None:
         return Decision(True, "First version")
     found, name = comparison_of_version(version), f"version {current.number}"
+    if found is None and current.is_quick and JobKind.EVALUATE in version.metrics:
+        return Decision(True, f"First trained version, evaluated before {name} was ready")
     if found is None:
         return Decision(False, f"It was not compared with {name}.")
     if found.version != current.number:

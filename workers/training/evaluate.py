@@ -13,7 +13,7 @@ from inference.hplm.root import Root
 from workers.training.cascade.outputs import OutputsByLevel, read_both_levels
 from workers.training.cascade.selection import fit_profile, level_metrics, summary
 from workers.training.cascade.simulation import Simulation, escalated_under
-from workers.training.datasets import read_examples
+from workers.training.datasets import Example, read_examples
 from workers.training.evaluation_answers import write_answers
 from workers.training.lower_states import LOWER_MODES
 from workers.training.precision import configure_torch
@@ -21,6 +21,7 @@ from workers.training.prepared_split import Backbone, PreparedSplit, prepare_spl
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
 from workers.training.tasks import task_kind
+from workers.training.tasks.base import EvaluatedRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,24 +77,37 @@ def evaluate(
         split = prepare_split(examples, kind, backbone, reporter, modes=LOWER_MODES, folder=scratch)
         return split, read_both_levels(model, backbone, split, kind, reporter)
 
-    report: dict[str, Any] = {"policy": settings.policy.value}
+    report: dict[str, Any] = {}
     profile = CascadeProfile.load(cascade or hplm)
     if profile is None and dev_file is not None:
         profile = _fit_and_store(read(dev_file)[1], profile_out)
         report["cascade"] = summary(profile)
     split, outputs = read(dataset_file)
     reporter.start_stage("evaluate", 1)
-    plan = answer_plan(settings.policy, outputs.output_kind, profile)
+    train = split.examples if train_file is None else read_examples(train_file, task)
+    metrics, evaluated = evaluate_outputs(split, outputs, settings.policy, profile, train)
+    if answers is not None:
+        write_answers(answers, task=task, file=dataset_file, evaluated=evaluated)
+    reporter.report(1)
+    return report | metrics
+
+
+def evaluate_outputs(
+    split: PreparedSplit,
+    outputs: OutputsByLevel,
+    policy: AnswerPolicy,
+    profile: CascadeProfile | None,
+    train: list[Example],
+) -> tuple[dict[str, Any], list[EvaluatedRow]]:
+    """The metrics of the answers under a policy, as `evaluate` returns them, and each answer beside the
+    expected one. train: what the baselines are fitted on."""
+    plan = answer_plan(policy, outputs.output_kind, profile)
     simulation = Simulation.of(outputs.pruned_by(plan.pruning), profile)
     escalated = escalated_under(plan, outputs)
-    predictions = simulation.answers(escalated, plan.weight)
-    if answers is not None:
-        evaluated = simulation.evaluate(predictions, simulation.served_confidences(escalated, plan, profile))
-        write_answers(answers, task=task, file=dataset_file, evaluated=evaluated)
-    train = split.examples if train_file is None else read_examples(train_file, task)
-    report |= split_metrics(split, predictions, kind, train) | {"levels": level_metrics(outputs, profile)}
-    reporter.report(1)
-    return report
+    answers = simulation.answers(escalated, plan.weight)
+    evaluated = simulation.evaluate(answers, simulation.served_confidences(escalated, plan, profile))
+    metrics = split_metrics(split, answers, outputs.kind, train)
+    return {"policy": policy.value, **metrics, "levels": level_metrics(outputs, profile)}, evaluated
 
 
 def _fit_and_store(outputs: OutputsByLevel, folder: Path | None) -> CascadeProfile:

@@ -12,7 +12,7 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetWeights, UpperShape
 from inference.text.tasks import Task
 from workers.training.cascade.outputs import read_both_levels
-from workers.training.cascade.selection import fit_profile, level_metrics, summary
+from workers.training.cascade.selection import fit_profile, summary
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles, read_examples
 from workers.training.disk import atomic_folders
@@ -46,7 +46,7 @@ def fine_tune(
     checkpoints: CheckpointStore | None = None,
 ) -> dict[str, Any]:
     """Train on dataset.train, choose learning rate and epoch on dataset.dev, fit the cascade on dataset.dev,
-    write the hPLM to `out`, report dev and test metrics.
+    write the hPLM to `out`, report dev metrics. dataset.test is not read: `evaluate` does.
 
     plots: folders of the lookup tables, nearest first, the root's last. lower: the lower layers of the
     nearest version. start_from: folder of the version that this one updates. Raises HplmError: one_label,
@@ -54,7 +54,9 @@ def fine_tune(
     """
     precision = configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
     backbone = Backbone.open(root, plots, precision, lower)
-    examples = {name: read_examples(path, task) for name, path in asdict(dataset).items()}
+    examples = {
+        name: read_examples(path, task) for name, path in (("train", dataset.train), ("dev", dataset.dev))
+    }
     kind = task_kind(task)
     kind.fit(examples["train"])
     splits = {
@@ -70,14 +72,11 @@ def fine_tune(
         model, backbone, splits, kind, settings, reporter, checkpoints or CheckpointStore()
     )
     report |= search.run()
-    outputs = {
-        name: read_both_levels(model, backbone, splits[name], kind, reporter) for name in ("dev", "test")
-    }
-    for name, found in outputs.items():
-        answers = [kind.predict(one) for one in found.at(Level[settings.lower_mode.upper()])]
-        report[name] = split_metrics(splits[name], answers, kind, examples["train"])
-    profile = fit_profile(outputs["dev"])
-    report |= {"cascade": summary(profile), "test_levels": level_metrics(outputs["test"], profile)}
+    outputs = read_both_levels(model, backbone, splits["dev"], kind, reporter)
+    answers = outputs.answers(Level[settings.lower_mode.upper()])
+    profile = fit_profile(outputs)
+    report["dev"] = split_metrics(splits["dev"], answers, kind, examples["train"])
+    report["cascade"] = summary(profile)
     report |= _training_report(splits["train"], kind, replace(settings, epochs=search.epochs))
     with atomic_folders(out):
         _to_hplm(model, kind, splits["train"], report).to("cpu", torch.float32).save(out)

@@ -1,6 +1,6 @@
 """A dataset split with its states at the cut, and running a task model on it."""
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,10 +147,7 @@ def compute_outputs(
     takes, by the index of each sequence, the attention [T] that its tokens receive in the upper layers."""
     model.eval()
     outputs: list[Outputs] = [np.empty(0)] * len(split.sequences)
-    order = np.argsort([len(one) for one in split.sequences], kind="stable").tolist()
-    for start in range(0, len(order), SEQUENCES_PER_BATCH):
-        reporter.raise_if_cancelled()
-        indices = order[start : start + SEQUENCES_PER_BATCH]
+    for indices in _batches(split, reporter):
         queries_keys = None if importance is None else list[QueryKey]()
         variants = [variant] * len(indices)
         rows = forward(model, backbone, split, indices, variants, queries_keys).cpu().numpy()
@@ -165,6 +162,31 @@ def compute_outputs(
         ExampleOutputs(example, split.sequences[r.start : r.stop], outputs[r.start : r.stop])
         for example, r in zip(split.examples, split.ranges, strict=True)
     ]
+
+
+@torch.no_grad()
+def compute_features(
+    model: TaskModel, backbone: Backbone, split: PreparedSplit, kind: TaskKind, reporter: Reporter
+) -> list[npt.NDArray[np.float32]]:
+    """What the model's head reads of each sequence: [w], or [T, w] of its tokens."""
+    model.eval()
+    features: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(split.sequences)
+    for indices in _batches(split, reporter):
+        upload = Upload(backbone.precision.device)
+        states, mask = (upload.add(part.numpy()) for part in split.batch(indices))
+        with backbone.precision.autocast():
+            found = model.features(backbone.root.upper, states.tensor, mask.tensor)
+        for row, index in zip(found.cpu().numpy(), indices, strict=True):
+            features[index] = row[: len(split.sequences[index])] if kind.per_token else row
+    return features
+
+
+def _batches(split: PreparedSplit, reporter: Reporter) -> Iterator[list[int]]:
+    """The indices of all sequences, those of similar length together."""
+    order = np.argsort([len(one) for one in split.sequences], kind="stable").tolist()
+    for start in range(0, len(order), SEQUENCES_PER_BATCH):
+        reporter.raise_if_cancelled()
+        yield order[start : start + SEQUENCES_PER_BATCH]
 
 
 def predict(

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from inference.hplm.attention import QueryKey
 from inference.hplm.encoder import UpperLayers
-from inference.hplm.heads import Head, pool
+from inference.hplm.heads import POOLINGS, Head, pool
 from inference.hplm.hplm import Hplm
 from inference.hplm.pet_batch import SharedPets
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
@@ -42,13 +42,26 @@ class TaskModel(nn.Module):
     ) -> Tensor:
         """Outputs [B, C], or [B, T, C] for a head of tokens, fp32, from states [B, T, d] at the cut. The
         queries and keys of each layer, [B, T, d], are appended to `queries_keys`."""
+        features = self.features(upper, states, mask, queries_keys)
+        with torch.autocast(states.device.type, enabled=False):
+            outputs = self.trained_head().apply(functional.dropout(features, self._dropout, self.training))
+        if POOLINGS[self.pooling].per_token:
+            return outputs.masked_fill(~mask[:, :, None], PADDING_LOGIT)
+        return outputs
+
+    def features(
+        self,
+        upper: UpperLayers,
+        states: Tensor,
+        mask: Tensor,
+        queries_keys: list[QueryKey] | None = None,
+    ) -> Tensor:
+        """What the head reads, fp32: [B, w], or [B, T, w] of tokens. As `forward`."""
         pets = SharedPets({name: value.to(upper.dtype) for name, value in self._weights().items()})
         dropped = functional.dropout(states, self._dropout, self.training)
         last: Tensor = upper(dropped, mask, pets, queries_keys=queries_keys)
         with torch.autocast(states.device.type, enabled=False):
-            features = functional.dropout(pool(last, mask, self.pooling), self._dropout, self.training)
-            outputs = self.trained_head().apply(features)
-        return outputs.masked_fill(~mask[:, :, None], PADDING_LOGIT) if self.pooling == "token" else outputs
+            return pool(last, mask, self.pooling, dropped)
 
     def trained_pet(self) -> PetWeights:
         """The PET, sharing memory with the parameters."""

@@ -18,7 +18,7 @@ from workers.training.datasets import Example, read_examples
 from workers.training.lower_states import LOWER_MODES
 from workers.training.paired_test import PairedResult, only_statistic, p_value_worse
 from workers.training.precision import Precision, configure_torch
-from workers.training.prepared_split import Backbone, prepare_split
+from workers.training.prepared_split import Backbone, PreparedSplit, prepare_split
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
 from workers.training.tasks import task_kind
@@ -57,7 +57,12 @@ def compare_versions(
     """
     chosen = configure_torch(device=device, precision=precision, seed=0)
     examples = {name: read_examples(file, task) for name, file in files.items()}
-    before, after = (_read(one, task, examples, chosen, reporter, scratch) for one in (old, new))
+    read = _read(old, task, examples, chosen, reporter, scratch)
+    before = _answered(old, task, *read, reporter)
+    # Versions of the same branch read the same states: a quick version and the trained one.
+    if (old.root, old.plots, old.lower) != (new.root, new.plots, new.lower):
+        read = _read(new, task, examples, chosen, reporter, scratch)
+    after = _answered(new, task, *read, reporter)
     return {name: _compare(before[name], after[name]) for name in files}
 
 
@@ -75,21 +80,36 @@ def _read(
     precision: Precision,
     reporter: Reporter,
     scratch: Path,
+) -> tuple[Backbone, dict[str, PreparedSplit]]:
+    """A version's backbone, and the states of each split at both levels."""
+    backbone = Backbone.open(version.root, version.plots, precision, version.lower)
+    splits = {
+        name: prepare_split(rows, task_kind(task), backbone, reporter, modes=LOWER_MODES, folder=scratch)
+        for name, rows in examples.items()
+    }
+    return backbone, splits
+
+
+def _answered(
+    version: VersionFiles,
+    task: str,
+    backbone: Backbone,
+    splits: Mapping[str, PreparedSplit],
+    reporter: Reporter,
 ) -> dict[str, _Answered]:
     """What a version answers to each split."""
-    backbone = Backbone.open(version.root, version.plots, precision, version.lower)
-    stored = Hplm.load(version.hplm, precision.device)
+    device = backbone.precision.device
+    stored = Hplm.load(version.hplm, device)
     profile = CascadeProfile.load(version.cascade or version.hplm)
     kind = task_kind(task, stored.labels, stored.threshold)
-    model = TaskModel(stored.pet, stored.head).to(precision.device)
+    model = TaskModel(stored.pet, stored.head).to(device)
     found = {}
-    for name, rows in examples.items():
-        split = prepare_split(rows, kind, backbone, reporter, modes=LOWER_MODES, folder=scratch)
+    for name, split in splits.items():
         outputs = read_both_levels(model, backbone, split, kind, reporter)
         plan = answer_plan(version.policy, outputs.output_kind, profile)
         simulation = Simulation.of(outputs.pruned_by(plan.pruning), profile)
         answers = simulation.answers(escalated_under(plan, outputs), plan.weight)
-        found[name] = _Answered(kind, rows, answers)
+        found[name] = _Answered(kind, split.examples, answers)
     return found
 
 

@@ -63,6 +63,11 @@ def adapter_export(payload: Mapping[str, Any]) -> dict[str, Any]:
     hplm = Hplm.load(Path(payload["hplm"]))
     out.mkdir()
     try:
+        if hplm.head.reading.cut:
+            raise unsupported_adapter(
+                "it is a quick version: it has no adapter, and its head reads states inside the root, which "
+                "no adapter format supports. Export a trained version, or use the archive format"
+            )
         return {"read": WRITERS[payload["format"]](hplm, config, root, out)}
     except HplmError as error:
         if error.code != UNSUPPORTED:
@@ -122,7 +127,7 @@ def write_peft(hplm: Hplm, config: RootConfig, root: Path, out: Path) -> str:
 def _output_names(hplm: Hplm, kind: str) -> list[str]:
     """The name of each logit of the task model. A token classifier for whole texts may have two logits for
     each label: one for the first token, and one to average over all tokens."""
-    if kind != "TOKEN_CLS" or hplm.head.pooling == "token":
+    if kind != "TOKEN_CLS" or hplm.head.reading.per_token:
         return list(hplm.labels)
     labels = list(hplm.labels) or ["value"]
     return labels if hplm.head.pooling == "cls" else [*labels, *(f"{label} (mean)" for label in labels)]
@@ -149,7 +154,7 @@ def _shifted_tensors(hplm: Hplm, config: RootConfig, root: Path) -> dict[str, Te
 def _peft_head(hplm: Hplm, config: RootConfig) -> tuple[str, dict[str, Tensor], str]:
     """(PEFT's task type, tensors by the task model's names, the outputs as an expression of the logits)."""
     head, names = hplm.head, FAMILY_HEADS[config.family]
-    if head.pooling == "token":
+    if head.reading.per_token:
         if head.inner:
             raise unsupported_adapter(
                 "its head has a hidden layer, but transformers' models for token tasks have only an output "

@@ -74,7 +74,7 @@ def product(
 ) -> Iterator[Product]:
     """The web server, a worker of jobs, batches and files, and an inference worker."""
     inference = InferenceWorker(redis_url, artifact_root)
-    jobs = CeleryWorker(service_env, tmp_path, queue="training,long")
+    jobs = CeleryWorker(service_env, tmp_path, queue="training,quick,long")
     inference.wait_until_ready()
     yield site
     jobs.end()

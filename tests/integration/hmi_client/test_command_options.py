@@ -137,6 +137,35 @@ def test_a_training_that_is_waited_for_tells_a_pipe_its_place_its_step_and_the_t
     ]
 
 
+def test_new_model_that_is_waited_for_tells_as_soon_as_its_quick_version_answers(
+    server: Script, hmi: Hmi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    missing = refusal(404, "not_found", "invalid_request_error")
+    quick = VERSION | {"id": 6, "number": 1, "quick": True}
+    parent = VERSION | {"id": 1, "name": "tiny", "number": 1}
+    server.replies = [missing, Reply(201, VERSION | {"parent": 1}), Reply(body=parent), page(VERSION, quick)]
+    for state, quick_state in (("queued", "running"), ("running", "succeeded"), ("succeeded", "succeeded")):
+        tune = {"id": "j-1", "kind": "fine_tune", "state": state}
+        fit = {"id": "j-2", "kind": "quick", "state": quick_state}
+        server.replies += [Reply(body=VERSION | {"jobs": [tune]}), Reply(body=quick | {"jobs": [fit]})]
+        seen = state == "succeeded"  # a job that has ended is not asked for again
+        server.replies += [Reply(body=job | {"version": 7}) for job in ([] if seen else [fit])]
+        server.replies += [Reply(body=tune | {"version": 7})]
+    server.replies += [Reply(body=VERSION), Reply(body=MODEL)]
+    ended = hmi("train", "mood", "--data", "1", "--wait")
+    assert ended.code == 0, ended.err
+    assert ended.err.splitlines()[1:7] == [
+        "quick: running, 0%",
+        "fine_tune: queued",
+        "quick: succeeded",
+        "mood:1, a quick version, answers: hmi infer mood 'a text'",
+        "fine_tune: running, 0%",
+        "fine_tune: succeeded",
+    ]
+    assert server.asked[1].body["quick"] is True
+
+
 def test_webhooks_are_made_tried_and_deleted(server: Script, hmi: Hmi) -> None:
     server.replies = [Reply(201, WEBHOOK)]
     made = hmi("webhooks", "create", "https://example.org/hook", "--event", "job.failed")

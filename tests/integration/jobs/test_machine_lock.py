@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
+from tenants.base.dispatch import TRAINING_QUEUE
 from tenants.base.machine_lock import machine_lock
 from tests.integration.jobs.world import World, state_of
 from tests.integration.versiontree.tree_factory import jobs_in_order
@@ -16,7 +17,6 @@ from versiontree.jobs.services.transitions import WAITING_FOR_MACHINE
 from workers import runner
 from workers.jobs import convert
 from workers.jobs.outcome import JobOutcome
-from workers.runner import TRAINING
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_job_waits_in_the_queue_while_its_machine_is_busy(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(convert, "run", lambda *_: JobOutcome({}))
-    with machine_lock(TRAINING) as mine:
+    with machine_lock(TRAINING_QUEUE) as mine:
         assert mine
         thread = deliver(job)
         wait_until(lambda: says_it_waits(job))
@@ -54,7 +54,7 @@ def test_a_job_waits_in_the_queue_while_its_machine_is_busy(
 
 
 def test_a_job_that_another_machine_took_is_not_waited_for(job: Job) -> None:
-    with machine_lock(TRAINING):
+    with machine_lock(TRAINING_QUEUE):
         thread = deliver(job)
         wait_until(lambda: says_it_waits(job))
         job_cancel(job=job, actor=None)
@@ -64,7 +64,7 @@ def test_a_job_that_another_machine_took_is_not_waited_for(job: Job) -> None:
 
 
 def test_a_busy_machine_helps_nobody(job: Job) -> None:
-    with machine_lock(TRAINING), machine_lock(TRAINING) as second:
+    with machine_lock(TRAINING_QUEUE), machine_lock(TRAINING_QUEUE) as second:
         assert not second
         runner.help_job(job.pk)
     assert state_of(job) == "queued"

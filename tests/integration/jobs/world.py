@@ -82,7 +82,9 @@ class World:
         return version
 
     @platform_scope()
-    def create_hplm(self, parent: Version, *, name: str = "mood", dataset: Dataset | None = None) -> Version:
+    def create_hplm(
+        self, parent: Version, *, name: str = "mood", dataset: Dataset | None = None, quick: bool = False
+    ) -> Version:
         """A model whose jobs are still to be run."""
         return hplm_create(
             tenant=self.tenant,
@@ -91,6 +93,7 @@ class World:
             dataset=dataset or self.classes,
             actor=self.owner,
             settings=SMALL_FINE_TUNE,
+            quick=quick,
         )
 
     @platform_scope()

@@ -35,6 +35,7 @@ PASSWORD = "medlar and rowan"
 WORDS = {
     "inference worker": "inference.worker",
     "training worker": "training@",
+    "quick worker": "quick@",
     "short worker": "short@",
     "long worker": "long@",
     "beat": "celery.beat",

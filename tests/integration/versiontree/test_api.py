@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope"
 
 def test_the_life_of_an_hplm_over_http(domain: Version, acme: TenantFixture, key: APIClient) -> None:
     body = {"name": "spam", "parent": domain.pk, "dataset": acme.dataset.pk, "settings": {"epochs": 2}}
+    body["quick"] = False
     made = key.post(f"{V1}/models", body)
     assert made.status_code == 201, made.content
     version = made.json()

@@ -73,8 +73,8 @@ CASES = {
         lambda client, n, root, home: _json(
             client, "models", name=f"m{n}", parent=root.pk, dataset=home.dataset.pk
         ),
-        lambda home: Job.objects.for_tenant(home.tenant).filter(state__in=ACTIVE).count() // 2,
-        {"max_models": 1000, "max_active_jobs": 2 * ALLOWED},
+        lambda home: Job.objects.for_tenant(home.tenant).filter(state__in=ACTIVE).count() // 3,
+        {"max_models": 1000, "max_active_jobs": 3 * ALLOWED},
     ),
     "domains": Case(
         lambda client, n, root, home: _json(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from threading import Barrier
 from typing import TypeVar
 
@@ -113,6 +114,27 @@ def test_promotion_waits_for_a_change_of_its_model_and_holds_no_version_meanwhil
             version_lock(version_id=evaluating.version.pk)
         promoting.result()
     assert Alias.unscoped.get(hplm=hplm, name="default").version.number == 2
+
+
+def test_of_a_quick_and_a_trained_version_that_end_at_once_the_trained_one_answers(
+    root: Version, acme: TenantFixture
+) -> None:
+    for round_number in range(6):
+        trained = tree_factory.new_hplm(root, f"model-{round_number}", acme, quick=True)
+        quick = Version.unscoped.get(hplm=trained.hplm, number=1)
+        tuning, evaluating = tree_factory.jobs_in_order(trained)
+        tree_factory.do_job(tuning)
+        [fitting] = tree_factory.jobs_in_order(quick)
+        made = [("hplm", tree_factory.stored("hplm"))]
+        ends = [
+            partial(
+                job_succeed, job_id=job.pk, worker=tree_factory.claim(job), metrics={}, artifacts=artifacts
+            )
+            for job, artifacts in ((evaluating, []), (fitting, made))
+        ]
+        at_once(*ends)
+        assert Alias.unscoped.get(hplm=trained.hplm, name="default").version == trained
+        assert set(Version.unscoped.filter(hplm=trained.hplm).values_list("state", flat=True)) == {"ready"}
 
 
 def test_models_created_at_once_get_one_name_once(root: Version, acme: TenantFixture) -> None:

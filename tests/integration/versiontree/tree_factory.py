@@ -32,6 +32,7 @@ ROLES_MADE = {
     JobKind.CONVERT: ("root", "lower"),
     JobKind.FURTHER_PRETRAIN: ("lower",),
     JobKind.BUILD_PLOT: ("plot",),
+    JobKind.QUICK: ("hplm",),
     JobKind.FINE_TUNE: ("hplm",),
     JobKind.EVALUATE: (),
     JobKind.COMPACT: ("lower", "plot"),
@@ -180,10 +181,17 @@ def ready_domain(parent: Version, name: str, *, home: TenantFixture | None = Non
     return do_jobs(domain_create(tenant=tenant, parent=parent, name=name, corpus=text, actor=None))
 
 
-def new_hplm(parent: Version, name: str, home: TenantFixture, data: Dataset | None = None) -> Version:
+def new_hplm(
+    parent: Version, name: str, home: TenantFixture, data: Dataset | None = None, **options: Any
+) -> Version:
     with tenant_scope(home.tenant):
         return hplm_create(
-            tenant=home.tenant, name=name, parent=parent, dataset=data or home.dataset, actor=home.developer
+            tenant=home.tenant,
+            name=name,
+            parent=parent,
+            dataset=data or home.dataset,
+            actor=home.developer,
+            **options,
         )
 
 

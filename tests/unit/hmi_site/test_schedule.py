@@ -7,7 +7,7 @@ from django.conf import settings
 
 from hmi_site.celery import app
 from hmi_site.launcher import children
-from tenants.base.dispatch import LONG_QUEUE, SHORT_QUEUE, TRAINING_QUEUE
+from tenants.base.dispatch import LONG_QUEUE, QUICK_QUEUE, SHORT_QUEUE, TRAINING_QUEUE
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK
 from versiontree.jobs.services.transitions import RUN_BACKGROUND_JOB_TASK, RUN_JOB_TASK
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
@@ -19,6 +19,7 @@ def queues_consumed() -> set[str]:
     """The queues of the workers that the launcher starts."""
     workers = (
         children.training_worker(),
+        children.quick_worker(),
         children.short_worker(),
         children.long_worker(),
     )
@@ -39,6 +40,7 @@ def test_the_queues_of_everything_else_are_taken_too() -> None:
     others = {
         settings.CELERY_TASK_DEFAULT_QUEUE,
         TRAINING_QUEUE,
+        QUICK_QUEUE,
         LONG_QUEUE,
         SHORT_QUEUE,
     }

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from inference.decoder.architecture import PROJECTIONS
 from inference.text.tasks import GENERATIVE_TASKS as WORKERS_GENERATIVE_TASKS
+from inference.text.tasks import QUICK_TASKS as WORKERS_QUICK_TASKS
 from inference.text.tasks import TASKS
 from tenants.base.errors import HmiError
 from tenants.datasets.models import GENERATIVE_TASKS, Task
@@ -26,6 +27,7 @@ from versiontree.tree.models.version import (
     VersionKind,
     VersionState,
 )
+from versiontree.tree.services.hplms import QUICK_TASKS
 from versiontree.tree.training_settings import (
     SETTINGS_CLASSES,
     setting_specs,
@@ -46,6 +48,7 @@ def test_every_state_has_its_place_in_every_table() -> None:
 def test_workers_know_the_tasks_of_datasets() -> None:
     assert {*TASKS, *WORKERS_GENERATIVE_TASKS} == set(Task)
     assert set(WORKERS_GENERATIVE_TASKS) == GENERATIVE_TASKS
+    assert set(WORKERS_QUICK_TASKS) == QUICK_TASKS
 
 
 def test_every_state_can_be_reached_and_every_active_one_left() -> None:

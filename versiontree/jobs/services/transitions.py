@@ -10,10 +10,18 @@ from django.db.models import Q
 from django.utils import timezone
 
 from tenants.base.background_jobs import BackgroundKind, background_work
-from tenants.base.dispatch import LONG_QUEUE, TRAINING_QUEUE, dispatch
+from tenants.base.dispatch import LONG_QUEUE, dispatch
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.hooks import job_owner
-from versiontree.jobs.models import BACKGROUND_KINDS, LEGAL_TRANSITIONS, TERMINAL, Job, JobEvent, JobState
+from versiontree.jobs.models import (
+    BACKGROUND_KINDS,
+    LEGAL_TRANSITIONS,
+    TERMINAL,
+    Job,
+    JobEvent,
+    JobKind,
+    JobState,
+)
 
 _CLEARED_ERROR = {"error_code": "", "error_message": "", "traceback": ""}
 _CLEARED_PROGRESS = {"stage": "", "progress": 0.0, "eta_seconds": None, "metrics": {}}
@@ -117,10 +125,11 @@ RUN_BACKGROUND_JOB_TASK: Final = "workers.run_background_job"
 
 def job_dispatch(*, job_id: UUID, kind: str, priority: int) -> None:
     """Send the job's id to the queue of its kind once the transaction is committed."""
-    send = partial(dispatch, RUN_JOB_TASK, str(job_id), queue=TRAINING_QUEUE)
     if kind in BACKGROUND_KINDS:
         limit = background_work[BackgroundKind(kind)].time_limit_s
         send = partial(dispatch, RUN_BACKGROUND_JOB_TASK, str(job_id), queue=LONG_QUEUE, time_limit_s=limit)
+    else:
+        send = partial(dispatch, RUN_JOB_TASK, str(job_id), queue=JobKind(kind).queue)
     transaction.on_commit(partial(send, priority=priority))
 
 

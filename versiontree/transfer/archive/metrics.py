@@ -18,7 +18,7 @@ FIGURE: Final = (int, float)
 Types = Mapping[str, type | tuple[type, ...]]
 _CONFIG: Final[Types] = {
     "dataset": dict, "corpus": dict, "settings": dict, "labels": list, "warnings": list, COMPACTS: list,
-    "auto_promote": bool, "vectors": str,
+    "auto_promote": bool, "quick": bool, "vectors": str,
 }  # fmt: skip
 _REPORTED: Final[Types] = {"settings": dict, "warnings": list}
 _TABLE: Final[Types] = {"rows": FIGURE, "coverage": dict, "levels": dict, "vectors": str}
@@ -70,8 +70,9 @@ def node_check(node: Node) -> None:
 
 
 def imported_metrics(node: Node) -> dict[str, Any]:
-    """The metrics without the comparison with a version of the other site, whose number means another one."""
-    found = dict(node.metrics)
+    """The metrics without what refers to the other site: the comparison with another version, and the rows
+    of the dataset whose labels look wrong to a quick version."""
+    found = {kind: report for kind, report in node.metrics.items() if kind != JobKind.QUICK}
     if JobKind.EVALUATE in found:
         found[JobKind.EVALUATE] = {
             name: value for name, value in found[JobKind.EVALUATE].items() if name != AGAINST

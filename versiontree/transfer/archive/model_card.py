@@ -81,6 +81,8 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 def _notes(version: Node) -> Iterator[str]:
     """The origin and the warnings of a version."""
+    if version.config.get("quick"):
+        yield "- A quick version: a head on the frozen root."
     imported = as_mapping(version.config.get("imported"))
     if "format" in imported:
         about = ", ".join(f"{name} {value}" for name, value in sorted(imported.items()))
@@ -108,7 +110,8 @@ def _scores(found: Mapping[str, Any]) -> dict[str, float]:
 def _settings(version: Node) -> Iterator[tuple[str, str]]:
     reports = [as_mapping(report) for report in version.metrics.values()]
     reported = next((report["settings"] for report in reports if report.get("settings")), None)
-    requested = version.config.get("settings")
+    # A quick version has those that the trained one was asked for.
+    requested = None if version.config.get("quick") else version.config.get("settings")
     yield from (
         (name, _figure(value)) for name, value in _leaves(as_mapping(reported or requested), all_values=True)
     )

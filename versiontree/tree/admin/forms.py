@@ -202,6 +202,13 @@ class HplmForm(TrainingForm):
         widget=SearchSelect(Version._meta.get_field("dataset")),
         help_text="A dataset of the tenant. The model gets its task.",
     )
+    quick = forms.BooleanField(
+        required=False,
+        initial=True,
+        widget=UnfoldBooleanSwitchWidget,
+        label="Quick version",
+        help_text="Version 1 answers within seconds, until version 2 is trained. Not of all tasks.",
+    )
 
     class Meta:
         model = Hplm
@@ -217,6 +224,7 @@ class HplmForm(TrainingForm):
             dataset=data[DATASET],
             settings=self.settings(),
             license=data["license"],
+            quick=data["quick"],
             actor=actor,
         )
 

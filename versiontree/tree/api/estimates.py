@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
@@ -44,7 +44,7 @@ class QueueSerializer(serializers.Serializer[Any]):
 
 
 class EstimateSerializer(serializers.Serializer[Any]):
-    """The estimate of a model."""
+    """The estimate of a model or a domain."""
 
     seconds = SecondsSerializer(
         allow_null=True,
@@ -63,6 +63,16 @@ class EstimateSerializer(serializers.Serializer[Any]):
     )
 
 
+@extend_schema_serializer(component_name="ModelEstimate")
+class HplmEstimateSerializer(EstimateSerializer):
+    """The estimate of a model."""
+
+    quick_seconds = SecondsSerializer(
+        allow_null=True,
+        help_text="Of its quick version; null without one, or without past ones below the root.",
+    )
+
+
 class DomainEstimateSerializer(EstimateSerializer):
     """The estimate of a domain or of its update."""
 
@@ -78,21 +88,23 @@ class DomainEstimateSerializer(EstimateSerializer):
 class EstimateView(OwnerView):
     """Estimate the time and storage of a new model. Fails as creating it would."""
 
-    serializer_class = EstimateSerializer
+    serializer_class = HplmEstimateSerializer
     takes_idempotency_key = False
     queryset = Version.unscoped.none()
 
-    @extend_schema(request=HplmCreateSerializer, responses=EstimateSerializer)
+    @extend_schema(request=HplmCreateSerializer, responses=HplmEstimateSerializer)
     def post(self, request: Request, **_: Any) -> Response:
         body = validated_body(HplmCreateSerializer, request)
         del body["auto_promote"]
         chosen = parent_and_dataset(self.tenant, body["parent"], body["dataset"])
         body["parent"], body["dataset"] = chosen
         actor = request_actor(request)
-        config = dry_run(lambda: hplm_create(tenant=self.tenant, **body, actor=actor)).config
-        estimate = hplm_estimate(body["parent"], viewer=self.tenant)
-        data = {**asdict(estimate), "warnings": config.get("warnings", [])}
-        return Response(EstimateSerializer(data).data)
+        version = dry_run(lambda: hplm_create(tenant=self.tenant, **body, actor=actor))
+        data = asdict(hplm_estimate(body["parent"], viewer=self.tenant))
+        data["warnings"] = version.config.get("warnings", [])
+        if version.number == 1:  # it would have no quick version before it
+            data["quick_seconds"] = None
+        return Response(HplmEstimateSerializer(data).data)
 
 
 class _DomainEstimate(GenericAPIView[Version]):

@@ -59,11 +59,14 @@ class AliasSerializer(serializers.ModelSerializer[Alias]):
     """An alias and the number of its version, and its canary or null."""
 
     version = serializers.IntegerField(source="version.number", read_only=True)
+    quick = serializers.BooleanField(
+        source="version.is_quick", read_only=True, help_text="Whether that is a quick version."
+    )
     canary = serializers.SerializerMethodField()
 
     class Meta:
         model = Alias
-        fields = ("name", "version", "moved_at", "canary")
+        fields = ("name", "version", "quick", "moved_at", "canary")
         read_only_fields = fields
 
     @extend_schema_field(CanarySerializer(allow_null=True))
@@ -116,6 +119,9 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
     parent = serializers.IntegerField(  # type: ignore[assignment]
         source="parent_id", read_only=True, allow_null=True
     )
+    quick = serializers.BooleanField(
+        source="is_quick", read_only=True, help_text="It answers until the trained version is ready."
+    )
     policy = serializers.SerializerMethodField()
     config = serializers.SerializerMethodField()
     jobs = serializers.SerializerMethodField()
@@ -130,6 +136,7 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
             "root",
             "tenant",
             "parent",
+            "quick",
             "state",
             "digest",
             "policy",
@@ -228,12 +235,14 @@ class HplmUpdateSerializer(StrictSerializer):
 @extend_schema_serializer(component_name="ModelCreate")
 class HplmCreateSerializer(HplmUpdateSerializer):
     """A new model: ``parent`` is the id of a ready version of a root or domain, by default the recommended
-    one."""
+    one. ``quick``: version 1 is a quick one, which answers until the trained version 2 is ready; without
+    effect on a model that answers questions or writes text."""
 
     name = serializers.CharField()
     license = serializers.CharField(required=False, allow_blank=True, default="")
     parent = serializers.IntegerField(required=False, allow_null=True, default=None)  # type: ignore[assignment]
     settings = TrainingSettingsField()
+    quick = serializers.BooleanField(required=False, default=True)
 
 
 @extend_schema_serializer(component_name="ModelPatch")

@@ -170,7 +170,8 @@ class FineTuning(models.Model):
     The version is the first of a new model called ``name`` below ``parent``, or the next one of ``hplm``.
     ``model`` is the name that the client sent. ``training_file`` and ``validation_file`` are ids, kept when
     the files are deleted. ``options`` are those of the dataset, ``settings`` those of the training, and
-    ``request_fields`` are the fields of the request that the API returns.
+    ``request_fields`` are the fields of the request that the API returns. ``quick``: the new model gets a
+    quick version, too.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -188,6 +189,7 @@ class FineTuning(models.Model):
     options = models.JSONField(default=dict)
     settings = models.JSONField(default=dict)
     request_fields = models.JSONField(default=dict)
+    quick = models.BooleanField(default=False, db_default=False)
     state = models.CharField(
         max_length=10, choices=FineTuningState.choices, default=FineTuningState.VALIDATING
     )

@@ -215,6 +215,12 @@ class Version(models.Model):
         """For messages: "Version 2 of the domain medicine"."""
         return f"Version {self.number} of the {self.kind} {self.name}"
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is the quick version of a new model: a head on the frozen root, which answers until the
+        trained version is ready."""
+        return self.config.get("quick") is True
+
     def domain_or_root(self) -> "Version":
         """This version if it is a domain's or a root's, else its nearest ancestor that is: the start of its
         PLOT chain."""

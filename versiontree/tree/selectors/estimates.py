@@ -29,13 +29,15 @@ class Estimate:
 
     ``seconds`` is None without a past job of one of its kinds below the root that the viewer may see.
     ``past_jobs`` is the number of past trainings that it is based on. ``storage_bytes`` is the median of past
-    models or domains of the root, None if the viewer may see none.
+    models or domains of the root, None if the viewer may see none. ``quick_seconds`` are those of a model's
+    quick version, None where there are no past ones.
     """
 
     seconds: EstimateRange | None
     past_jobs: int
     storage_bytes: int | None
     queue: QueuePosition
+    quick_seconds: EstimateRange | None = None
 
     @property
     def until_ready(self) -> EstimateRange | None:
@@ -47,13 +49,15 @@ class Estimate:
 
 def hplm_estimate(parent: Version, *, viewer: Tenant) -> Estimate:
     """The estimate of fine-tuning a model of the viewer on this parent and evaluating it."""
-    past = past_durations(parent.root_id, VersionKind.HPLM, HPLM_JOBS, viewer=viewer.pk)
-    train, evaluate = (past[kind] for kind in HPLM_JOBS)
+    kinds = (*HPLM_JOBS, JobKind.QUICK)
+    past = past_durations(parent.root_id, VersionKind.HPLM, kinds, viewer=viewer.pk)
+    train, evaluate, quick = (past[kind] for kind in kinds)
     return Estimate(
         seconds=_sum(EstimateRange.of(train), EstimateRange.of(evaluate)),
         past_jobs=len(train),
         storage_bytes=_median_bytes(parent.root_id, VersionKind.HPLM, viewer=viewer.pk),
         queue=queue_position(),
+        quick_seconds=EstimateRange.of(quick),
     )
 
 
@@ -99,8 +103,9 @@ def _limited_by_minutes(settings: Mapping[str, Any], estimate: EstimateRange | N
 
 def _median_bytes(root_id: int, kind: VersionKind, *, viewer: int | None) -> int | None:
     """The median size of the artifacts of the last ready versions of this kind below this root, of all
-    tenants, as far as ``visible_values`` shows them to the viewer."""
+    tenants, without quick ones, as far as ``visible_values`` shows them to the viewer."""
     ready = Version.unscoped.filter(root=root_id, kind=kind, state=VersionState.READY)
+    ready = ready.exclude(config__contains={"quick": True})
     sizes = ready.annotate(bytes=Sum("artifact_links__artifact__size")).filter(bytes__isnull=False)
     with platform_scope():
         last = list(sizes.order_by("-pk").values_list("tenant", "bytes")[:HISTORY_LIMIT])

@@ -35,7 +35,7 @@ from tenants.datasets.services.datasets import dataset_delete, dataset_upload
 from tenants.datasets.services.files import stored_file
 from tenants.datasets.storage import StoredFile, digest_file, upload_store, verify_file
 from tenants.usage.services.quotas import quota_lock
-from versiontree.jobs.models import ACTIVE, JobKind
+from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.jobs.services.background import background_job_create
 from versiontree.jobs.services.control import job_cancel
 from versiontree.jobs.services.transitions import LeaseLost
@@ -46,7 +46,7 @@ from versiontree.tree.selectors.bases import base_by_name, base_root_kind, base_
 from versiontree.tree.selectors.fine_tunings import ENDED, fine_tuning_jobs, fine_tuning_status
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.services.quota_reservations import (
-    JOBS_PER_HPLM_VERSION,
+    jobs_of_new_hplm,
     quota_reserve_hplm,
     quota_reserve_version,
 )
@@ -67,13 +67,14 @@ def fine_tuning_create(
     options: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     request_fields: Mapping[str, Any] | None = None,
+    quick: bool = False,
 ) -> FineTuning:
     """Create a fine-tuning and send it to a worker.
 
     If ``model`` is a root or domain, it makes a new model, called ``name`` or by default by the id. If
     ``model`` is a model, it makes its next version. ``options`` are ``task``, ``columns``, ``separator`` and
-    ``allow_leaks`` of the dataset. Raises ``not_found`` (model, files), ``invalid_field``, ``conflict`` (the
-    name), ``model_not_ready``, ``quota_exceeded``.
+    ``allow_leaks`` of the dataset. ``quick`` is as in ``hplm_create``. Raises ``not_found`` (model, files),
+    ``invalid_field``, ``conflict`` (the name), ``model_not_ready``, ``quota_exceeded``.
     """
     base, number = base_by_name(tenant, model)
     files = {"training_file": training_file, "validation_file": validation_file}
@@ -82,19 +83,21 @@ def fine_tuning_create(
             _require_rows(file_of(tenant, key, param=param), param)
     if options and "task" in options:
         required_columns(options["task"])
+    kind = base_root_kind(base)
     row = FineTuning(
         tenant=tenant,
         created_by=person(actor),
         api_key=actor if isinstance(actor, ApiKey) else None,
         model=model,
         options=dict(options or {}),
-        settings=settings_check(JobKind.FINE_TUNE, settings, base_root_kind(base)),
+        settings=settings_check(JobKind.FINE_TUNE, settings, kind),
         request_fields=dict(request_fields or {}),
+        quick=quick and kind == RootKind.ENCODER and not isinstance(base, Hplm),
         **files,
     )
     with transaction.atomic():
         _check_limit(tenant)
-        quota_reserve_version(tenant=tenant, jobs=JOBS_PER_HPLM_VERSION)
+        quota_reserve_version(tenant=tenant, jobs=jobs_of_new_hplm(quick=row.quick))
         if isinstance(base, Hplm):
             _set_base_hplm(row, base, number, name)
         else:
@@ -132,7 +135,8 @@ def fine_tuning_crashed(fine_tuning_id: str, code: str, message: str) -> None:
 
 
 def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
-    """Cancel a fine-tuning, and its jobs if they exist. Raises ``invalid_transition`` if it has ended."""
+    """Cancel a fine-tuning, its jobs and the job of its quick version, as far as they have not ended. A quick
+    version that is ready stays. Raises ``invalid_transition`` if the fine-tuning has ended."""
     with transaction.atomic():
         row = FineTuning.unscoped.select_for_update(of=("self",)).get(pk=fine_tuning.pk)
         if row.state == FineTuningState.VALIDATING:
@@ -148,7 +152,16 @@ def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
         if first is None:
             raise HmiError(ErrorCode.INVALID_TRANSITION, "This fine-tuning has ended; it cannot be canceled.")
         job_cancel(job=first, actor=actor)
+        if row.quick:
+            _cancel_quick_version(first.version, actor)
     return row
+
+
+def _cancel_quick_version(trained: Version, actor: Actor) -> None:
+    active = Job.unscoped.filter(version__hplm=trained.hplm_id, kind=JobKind.QUICK, state__in=ACTIVE)
+    for job in active.select_related("tenant"):
+        with suppress(HmiError):  # it has ended meanwhile
+            job_cancel(job=job, actor=actor)
 
 
 @transaction.atomic
@@ -197,7 +210,7 @@ def _create_version(row: FineTuning, dataset: Dataset, actor: Actor) -> Version:
     if row.hplm is not None:
         return hplm_update(hplm=row.hplm, **shared)
     assert row.parent is not None  # a constraint of the table
-    return hplm_create(tenant=row.tenant, name=row.name, parent=row.parent, **shared)
+    return hplm_create(tenant=row.tenant, name=row.name, parent=row.parent, quick=row.quick, **shared)
 
 
 def _create_dataset(row: FineTuning, actor: Actor, reporter: Reporter) -> Dataset:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db import transaction
 from django.utils import timezone
@@ -23,6 +23,7 @@ from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import (
     JOBS_PER_HPLM_VERSION,
     hplm_name_check,
+    jobs_of_new_hplm,
     quota_reserve_hplm,
     quota_reserve_version,
 )
@@ -38,6 +39,9 @@ from versiontree.tree.serving_manifest import manifest_publish_on_commit
 from versiontree.tree.tokenizer_fit import dataset_warnings
 from versiontree.tree.training_settings import pet_check, settings_check
 
+QUICK_TASKS: Final = frozenset({Task.CLASSIFICATION, Task.MULTILABEL, Task.REGRESSION, Task.TAGGING})
+"""The tasks whose models have a quick version, as in `inference.text.tasks`."""
+
 
 def hplm_create(
     *,
@@ -49,26 +53,33 @@ def hplm_create(
     settings: Mapping[str, Any] | None = None,
     auto_promote: bool = True,
     license: str = "",  # noqa: A002
+    quick: bool = False,
     reserved_by: FineTuning | None = None,
 ) -> Version:
     """Create a model under a ready version of a root or domain; jobs fine-tune and evaluate it.
 
-    ``reserved_by`` is the fine-tuning that it is for. Raises ``invalid_field`` (also for a task that is not
-    for this kind of root), ``conflict`` (the name), ``not_found`` (parent or dataset), ``model_not_ready``,
-    ``quota_exceeded``.
+    With ``quick``, if the task is one of ``QUICK_TASKS``, version 1 is a quick one that answers until the
+    trained version 2 is ready. Returns the trained version. ``reserved_by`` is the fine-tuning that it is
+    for. Raises ``invalid_field`` (also for a task that is not for this kind of root), ``conflict`` (the
+    name), ``not_found`` (parent or dataset), ``model_not_ready``, ``quota_exceeded``.
     """
     require_slug(name)
     license_text = license_check(license)
     root = task_check(task=dataset.task, root=parent.root)
     config = _config(dataset, tenant, settings, auto_promote, root) | dataset_warnings(parent, dataset)
+    quick = quick and dataset.task in QUICK_TASKS
     with transaction.atomic():
-        quota_reserve_version(tenant=tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
+        quota_reserve_version(tenant=tenant, jobs=jobs_of_new_hplm(quick=quick), reserved_by=reserved_by)
         quota_reserve_hplm(tenant=tenant, name=name, reserved_by=reserved_by)
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
         hplm = Hplm.unscoped.create(
             tenant=tenant, name=name, task=dataset.task, license=license_text, created_by=person(actor)
         )
-        return _create_version(hplm, above, dataset, config, actor, verb="model.create")
+        if quick:
+            _create_version(hplm, above, dataset, config | {"quick": True}, actor)
+        version = _create_version(hplm, above, dataset, config, actor)
+        _record(version, actor, verb="model.create")
+        return version
 
 
 def hplm_update(
@@ -83,9 +94,10 @@ def hplm_update(
     """Create the next version of a model, trained further from the one that ``default`` points at.
 
     It inherits the settings and the policy of that version. If the settings prevent training further,
-    ``config["warnings"]`` says so. With ``auto_promote`` the alias moves to the new version once it is ready.
-    Raises ``not_found`` (deleted model, another tenant's dataset), ``invalid_field`` (a dataset of another
-    task), ``model_not_ready``, ``quota_exceeded``.
+    ``config["warnings"]`` says so. If that version is a quick one, training starts from its parent. With
+    ``auto_promote`` the alias moves to the new version once it is ready. Raises ``not_found`` (deleted model,
+    another tenant's dataset), ``invalid_field`` (a dataset of another task), ``model_not_ready``,
+    ``quota_exceeded``.
     """
     earlier = Version.unscoped.filter(hplm=hplm).first()
     fit_warnings = dataset_warnings(earlier, dataset).get("warnings", []) if earlier is not None else []
@@ -95,7 +107,10 @@ def hplm_update(
         before = _current(locked)
         inherited = settings_inherited(before, settings)
         config = _config(dataset, locked.tenant, inherited, auto_promote, RootKind(before.root.kind))
-        if warnings := [*start_warnings(before, inherited, locked.task), *fit_warnings]:
+        above = before.parent if before.is_quick else before
+        assert above is not None  # only a root's version has no parent
+        continued = [] if before.is_quick else start_warnings(before, inherited, locked.task)
+        if warnings := [*continued, *fit_warnings]:
             config["warnings"] = warnings
         if dataset.task != locked.task:
             raise HmiError(
@@ -104,7 +119,9 @@ def hplm_update(
                 f"{dataset.get_task_display().lower()}.",
                 param="dataset",
             )
-        return _create_version(locked, before, dataset, config, actor, verb="model.update")
+        version = _create_version(locked, above, dataset, config, actor, policy=before.policy)
+        _record(version, actor, verb="model.update")
+        return version
 
 
 @transaction.atomic
@@ -266,7 +283,11 @@ def _config(
 
 
 def _current(hplm: Hplm) -> Version:
-    alias = Alias.unscoped.filter(hplm=hplm, name=DEFAULT_ALIAS).select_related("version__root").first()
+    alias = (
+        Alias.unscoped.filter(hplm=hplm, name=DEFAULT_ALIAS)
+        .select_related("version__root", "version__parent__root")
+        .first()
+    )
     if alias is None:
         raise HmiError(
             ErrorCode.MODEL_NOT_READY,
@@ -277,27 +298,35 @@ def _current(hplm: Hplm) -> Version:
 
 
 def _create_version(
-    hplm: Hplm, above: Version, dataset: Dataset, config: dict[str, Any], actor: Actor, *, verb: str
+    hplm: Hplm,
+    above: Version,
+    dataset: Dataset,
+    config: dict[str, Any],
+    actor: Actor,
+    *,
+    policy: str = VersionPolicy.NONE,
 ) -> Version:
-    version = version_create(
+    about = config["dataset"]
+    plans = [
+        JobPlan(JobKind.FINE_TUNE, {"dataset": about, "settings": config["settings"]}),
+        JobPlan(JobKind.EVALUATE, {"dataset": about, "settings": {}}),
+    ]
+    if config.get("quick"):
+        plans = [JobPlan(JobKind.QUICK, {"dataset": about, "settings": {}})]
+    return version_create(
         owner=hplm,
         root=above.root,
         parent=above,
         tenant=hplm.tenant,
         dataset=dataset,
         config=config,
-        policy=above.policy,
-        plans=[
-            JobPlan(JobKind.FINE_TUNE, {"dataset": config["dataset"], "settings": config["settings"]}),
-            JobPlan(JobKind.EVALUATE, {"dataset": config["dataset"], "settings": {}}),
-        ],
+        policy=policy,
+        plans=plans,
         actor=actor,
     )
-    audit_record(
-        verb=verb,
-        subject=str(hplm),
-        tenant=hplm.tenant,
-        actor=actor,
-        detail={"version": version.number, "parent": above.pk, "dataset": config["dataset"]["name"]},
-    )
-    return version
+
+
+def _record(version: Version, actor: Actor, *, verb: str) -> None:
+    hplm, about = version.hplm, version.config["dataset"]
+    detail = {"version": version.number, "parent": version.parent_id, "dataset": about["name"]}
+    audit_record(verb=verb, subject=str(hplm), tenant=version.tenant, actor=actor, detail=detail)

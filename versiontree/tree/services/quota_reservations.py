@@ -22,6 +22,11 @@ JOBS_PER_HPLM_VERSION: Final = 2
 """Fine-tune and evaluate."""
 
 
+def jobs_of_new_hplm(*, quick: bool) -> int:
+    """How many jobs make a new model."""
+    return JOBS_PER_HPLM_VERSION + int(quick)
+
+
 def quota_reserve_jobs(*, tenant: Tenant | None, adding: int, reserved_by: FineTuning | None = None) -> None:
     """Lock the tenant's quota and check that it allows so many more jobs. The platform has no quota."""
     if tenant is None:
@@ -68,7 +73,10 @@ def hplm_name_check(
 def jobs_in_use(tenant: Tenant, reserved_by: FineTuning | None = None) -> int:
     """How many active jobs count against the tenant's quota."""
     active = Job.shown.filter(tenant=tenant, state__in=ACTIVE).count()
-    return active + JOBS_PER_HPLM_VERSION * _pending(tenant, reserved_by).count()
+    return active + sum(
+        jobs_of_new_hplm(quick=quick)
+        for quick in _pending(tenant, reserved_by).values_list("quick", flat=True)
+    )
 
 
 def hplms_in_use(tenant: Tenant, reserved_by: FineTuning | None = None) -> int:

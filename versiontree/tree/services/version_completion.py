@@ -123,7 +123,8 @@ class VersionJobs(JobOwner):
 
     def finish(self, *, version_id: int, metrics: Mapping[str, Any]) -> None:
         version = Version.unscoped.select_related("hplm", "root").get(pk=version_id)
-        version_finish(version=version, metrics=metrics)
+        # The job of a quick version reports as the jobs of a trained one do, one after the other.
+        version_finish(version=version, metrics={**metrics, **metrics.get(JobKind.QUICK, {})})
 
     def fail(self, *, version_id: int) -> None:
         version_transition(version_id=version_id, from_state=VersionState.BUILDING, to=VersionState.FAILED)
@@ -154,5 +155,8 @@ class VersionJobs(JobOwner):
         return f"@{DEFAULT_ALIAS} was not moved to it: {decision.reason} You can promote it all the same."
 
     def notify(self, *, job_id: UUID | str, state: JobState) -> None:
-        job_notify(job_id=job_id, state=state)
-        notice_create(job_id=job_id, state=state)
+        # Whoever waits for a model waits for the trained version. That the quick one answers is the news of
+        # an alias.
+        if not Job.unscoped.filter(pk=job_id, kind=JobKind.QUICK).exists():
+            job_notify(job_id=job_id, state=state)
+            notice_create(job_id=job_id, state=state)

@@ -32,7 +32,11 @@ def fit_temperature(outputs: OutputsByLevel, level: Level) -> float:
     first tokens, or over start and end. 1 for numbers, and where no expected answer is known."""
     if outputs.output_kind == "number":
         return 1.0
-    logits, expected = _choices(outputs, level)
+    return temperature_of(*_choices(outputs, level))
+
+
+def temperature_of(logits: Floats, expected: Indices) -> float:
+    """The temperature with the least NLL of the expected outcomes [N] under logits [N, C]; 1 of none."""
     if not len(expected):
         return 1.0
     low, high = np.log(TEMPERATURES)

@@ -79,11 +79,13 @@ def test_a_job_that_is_asked_for_says_what_it_was_asked(mood: dict[str, Any], de
     assert mood["hyperparameters"] == {"n_epochs": 3, "batch_size": "auto", "learning_rate_multiplier": 2.0}
 
 
-def test_its_files_become_one_dataset_and_one_version(
+def test_its_files_become_one_dataset_of_a_quick_and_a_trained_version(
     client: Caller, mood: dict[str, Any], begun: Version
 ) -> None:
     assert now(client, mood)["status"] == "queued"
-    assert (begun.name, begun.number, Version.unscoped.filter(kind="model").count()) == ("mood", 1, 1)
+    quick = Version.unscoped.get(hplm=begun.hplm, number=1)
+    assert (begun.name, begun.number, begun.is_quick, quick.is_quick) == ("mood", 2, False, True)
+    assert quick.dataset == begun.dataset
     assert begun.config["settings"] == {"epochs": 3, "learning_rate": 4e-3, "seed": 7}
     assert {split.split: split.rows for split in begun.dataset.splits.all()}["dev"] == 10  # type: ignore[union-attr]
 
@@ -120,7 +122,10 @@ def test_it_is_at_work_until_its_last_job_is_done_and_says_when_that_may_be(
         "jobs": [str(tuning.pk), str(evaluating.pk)],
         "version": begun.pk,
         "dataset": begun.dataset_id,
+        "quick_model": "acme/mood:1",
     }
+    tree_factory.do_jobs(Version.unscoped.get(hplm=begun.hplm, number=1))
+    assert (now(client, mood)["status"], now(client, mood)["fine_tuned_model"]) == ("queued", None)
     tree_factory.claim(tuning)
     assert now(client, mood)["status"] == "running"
     hand_back(tuning)
@@ -134,7 +139,7 @@ def test_it_is_at_work_until_its_last_job_is_done_and_says_when_that_may_be(
     hand_back(evaluating)
     tree_factory.do_job(evaluating)
     shown = now(client, mood)
-    assert (shown["status"], shown["fine_tuned_model"], shown["error"]) == ("succeeded", "acme/mood:1", None)
+    assert (shown["status"], shown["fine_tuned_model"], shown["error"]) == ("succeeded", "acme/mood:2", None)
     assert shown["finished_at"] >= shown["created_at"]
 
 
@@ -150,7 +155,7 @@ def test_its_steps_and_its_measures_are_a_file_and_a_checkpoint(client: Caller, 
         "20,,0.75",
     ]
     (checkpoint,) = client.get(f"/v1/fine_tuning/jobs/{done['id']}/checkpoints").json()["data"]
-    assert checkpoint["fine_tuned_model_checkpoint"] == "acme/mood:1"
+    assert checkpoint["fine_tuned_model_checkpoint"] == "acme/mood:2"
     assert (checkpoint["step_number"], checkpoint["metrics"]) == (20, {"step": 20, "test_accuracy": 0.75})
 
 
@@ -219,10 +224,10 @@ def test_what_a_job_was_promised_nobody_takes_before_its_turn(
     file = client.sends(jsonl(texts(60))).json()["id"]
     refused = client.asks("fine_tuning/jobs", model="bert", training_file=file)
     assert refused.status_code == 429
-    quota.update(max_models=1, max_active_jobs=2)
+    quota.update(max_models=1, max_active_jobs=3)
     begin(job)
     assert now(client, job)["status"] == "queued"
-    quota.update(max_models=2, max_active_jobs=4)
+    quota.update(max_models=2, max_active_jobs=6)
     assert hplm("spam") == (201, "")
 
 
@@ -233,8 +238,9 @@ def test_what_was_tuned_goes_on_to_a_further_version(client: Caller, root: Versi
     second = asked(client, model=now(client, first)["fine_tuned_model"])
     begin(second)
     tree_factory.do_jobs(version_of(second))
-    assert now(client, second)["fine_tuned_model"] == "acme/mood:2"
-    assert now(client, first)["fine_tuned_model"] == "acme/mood:1"
+    assert now(client, second)["fine_tuned_model"] == "acme/mood:3"
+    assert now(client, second)["hmi"]["quick_model"] is None, "it is of the first one"
+    assert now(client, first)["fine_tuned_model"] == "acme/mood:2"
     file = client.sends(jsonl(texts(60))).json()["id"]
     for body, code, param in [
         ({"model": "acme/mood:1"}, "invalid_field", "model"),
@@ -257,6 +263,10 @@ def test_a_job_is_cancelled_before_and_while_it_is_at_work_and_fails_with_its_re
     late = asked(client)
     begin(late)
     assert client.asks(f"fine_tuning/jobs/{late['id']}/cancel").json()["status"] == "cancelled"
+    of_late = Job.unscoped.filter(version__hplm=version_of(late).hplm)
+    assert set(of_late.values_list("kind", "state")) == {
+        ("quick", "cancelled"), ("fine_tune", "cancelled"), ("evaluate", "cancelled"),
+    }  # fmt: skip
 
     failing = asked(client)
     begin(failing)
@@ -268,6 +278,21 @@ def test_a_job_is_cancelled_before_and_while_it_is_at_work_and_fails_with_its_re
     assert (shown["status"], shown["error"]["code"]) == ("failed", "training_diverged")
     events = client.get(f"/v1/fine_tuning/jobs/{failing['id']}/events").json()["data"]
     assert {"error", "warn", "info"} == {event["level"] for event in events}
+
+
+def test_canceled_fine_tuning_keeps_a_quick_version_that_is_ready(client: Caller, root: Version) -> None:
+    job = asked(client, suffix="mood")
+    begin(job)
+    tree_factory.do_jobs(Version.unscoped.get(hplm=version_of(job).hplm, number=1))
+    shown = client.asks(f"fine_tuning/jobs/{job['id']}/cancel").json()
+    assert (shown["status"], shown["fine_tuned_model"]) == ("cancelled", None)
+    assert client.get("/v1/models/acme/mood").json()["hmi"]["version"] == 1
+
+
+def test_fine_tuning_can_do_without_a_quick_version(client: Caller, root: Version) -> None:
+    job = asked(client, suffix="mood", hmi={"quick": False})
+    begin(job)
+    assert (version_of(job).number, now(client, job)["hmi"]["quick_model"]) == (1, None)
 
 
 def test_what_is_asked_wrongly_is_refused_at_once(

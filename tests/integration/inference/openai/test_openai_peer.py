@@ -71,12 +71,12 @@ def test_it_sends_data_follows_a_fine_tuning_to_the_end_and_hears_of_errors_as_i
     assert (got["listed"], got["same"]) == ([got["file"][0]], True)
     assert (got["statuses"][0], got["statuses"][-1]) == ("validating_files", "succeeded")
     assert "running" in got["statuses"]
-    assert got["job"] == ["acme/mood:1", None, True]
+    assert got["job"] == ["acme/mood:2", None, True]
     assert ["info", "message", "The job is succeeded."] in got["events"]
     assert "metrics" in {kind for _, kind, _ in got["events"]}
-    assert got["checkpoints"] == ["acme/mood:1"]
+    assert got["checkpoints"] == ["acme/mood:2"]
     assert {"step", "loss", "dev_accuracy", "test_accuracy"} <= set(got["results"][0].split(","))
-    assert (got["jobs"], got["model"]) == ([True], "acme/mood:1")
+    assert (got["jobs"], got["model"]) == ([True], "acme/mood:2")
     assert got["after"] == ["acme/mood", "tiny"]
     assert got["errors"] == {
         "nobody": ["AuthenticationError", 401, "invalid_api_key", None, 1],
@@ -90,14 +90,14 @@ def test_it_sends_data_follows_a_fine_tuning_to_the_end_and_hears_of_errors_as_i
         "tokens": ["BadRequestError", 400, "invalid_field", "input", 1],
         "purpose": ["BadRequestError", 400, "invalid_field", "purpose", 1],
     }
-    assert got["embeddings"] == ["acme/mood:1", [32, 32], 3]
+    assert got["embeddings"] == ["acme/mood:2", [32, 32], 3]
     assert got["batch"][:3] == ["BadRequestError", 400, "invalid_field"]
     assert got["deleted"] == [True, True]
     assert got["strange"] == []
 
     ready_writer(home_of(product.world), tmp_path)
     said = run(tmp_path, product.key, "-", sent=examples(product))
-    assert said.startswith("acme/tickets:1\n")
+    assert said.startswith("acme/tickets:2\n")
     answers = [json.loads(line) for line in said.split("\n") if line.startswith('{"id":"batch_req')]
     assert [answer["custom_id"] for answer in answers] == ["text 0", "text 1"]
     assert all(len(answer["response"]["body"]["data"][0]["embedding"]) == 32 for answer in answers)
@@ -119,7 +119,7 @@ def test_it_is_told_to_wait_hears_that_nobody_answers_and_cancels_what_runs(
         created_by=None,
         requests_per_minute=1,
     )[1]
-    jobs = CeleryWorker(service_env, tmp_path, queue="training,long")
+    jobs = CeleryWorker(service_env, tmp_path, queue="training,quick,long")
     try:
         refused = str(HERE / "refused_with_openai.py")
         got = json.loads(run(tmp_path, site.key, refused, site.url, site.key, slow, str(rows)))

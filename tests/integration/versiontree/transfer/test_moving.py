@@ -103,6 +103,20 @@ def test_the_profile_of_an_evaluation_moves_with_the_version(
     assert resolve_model(site.globex.tenant, "spam").cascade == fitted.digest
 
 
+def test_quick_version_stays_one_where_it_is_imported(site: Site, another_site: Move) -> None:
+    trained = tree_factory.new_hplm(site.domain, "ham", site.acme, quick=True)
+    quick = Version.unscoped.get(hplm=trained.hplm, number=1)
+    suspects = {"suspects": [{"row": 3, "label": "no", "suggested": "yes", "confidence": 0.9}]}
+    build(quick, site.models.hplm, {"quick": {**MEASURED, "quick": suspects}})
+    archive = zipped(Version.unscoped.get(pk=quick.pk), branch=True)
+    with zipfile.ZipFile(io.BytesIO(archive)) as members:
+        assert "A quick version: a head on the frozen root." in members.read("README.md").decode()
+    another_site()
+    version = version_import(archive=io.BytesIO(archive), tenant=site.globex.tenant, actor=site.staff)
+    assert version.is_quick
+    assert version.metrics == MEASURED, "the rows are those of a dataset of the other site"
+
+
 def test_an_imported_branch_exports_as_it_came(site: Site, another_site: Move) -> None:
     archive = zipped(site.hplm, branch=True)
     another_site()

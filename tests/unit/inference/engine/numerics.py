@@ -75,7 +75,16 @@ def every_kind(root: Root, seed: int = 0) -> list[Hplm]:
             tiny_hplm(root, TAGGING, labels=2, spec=spec, seed=seed + len(made)),
             tiny_hplm(root, QUESTION_ANSWERING, spec=spec, pairs=True, seed=seed + len(made)),
         ]
-    return made
+    return [*made, *quick_versions(root, seed + len(made))]
+
+
+def quick_versions(root: Root, seed: int = 0) -> list[Hplm]:
+    """Models without a PET whose heads read the states at the cut, too."""
+    return [
+        tiny_hplm(root, CLASSIFICATION, spec=PetSpec(), pooling="cut_last", seed=seed),
+        tiny_hplm(root, REGRESSION, spec=PetSpec(), pooling="cut_last", seed=seed + 1),
+        tiny_hplm(root, TAGGING, spec=PetSpec(), pooling="token_cut_last", labels=2, seed=seed + 2),
+    ]
 
 
 def showing_states(root: Root, spec: PetSpec, seed: int) -> Hplm:

@@ -44,6 +44,14 @@ def exported(
     return out, adapter_export(request)["read"]
 
 
+@pytest.mark.parametrize("form", ["peft", "adapterhub"])
+def test_a_quick_version_is_refused(root: Root, root_folder: Path, tmp_path: Path, form: str) -> None:
+    hplm = tiny_hplm(root, pooling="cut_last", spec=PetSpec())
+    hplm.save(tmp_path / "hplm")
+    request = {"root": root_folder, "hplm": tmp_path / "hplm", "out": tmp_path / "out", "format": form}
+    assert "it is a quick version" in adapter_export(request)["refused"]
+
+
 @pytest.mark.parametrize("pooling", ["cls", "cls_mean"])
 @pytest.mark.parametrize("task", ["classification", "regression", "tagging"])
 def test_the_labels_the_head_and_the_snippet_agree(

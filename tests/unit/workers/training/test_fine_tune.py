@@ -125,14 +125,14 @@ def test_both_levels_are_learnt_and_evaluated_in_float32_on_a_gpu(
         measured = score(
             branch, tmp_path / "out", files.test, "classification", policy=AnswerPolicy.FULL, device="cuda"
         )
-    assert report["test"]["value"] > report["test"]["majority_baseline"] + 0.25
-    assert measured["value"] > report["test"]["majority_baseline"] + 0.25
+    assert report["dev"]["value"] > report["dev"]["majority_baseline"] + 0.25
+    assert measured["value"] > measured["majority_baseline"] + 0.25
 
 
 def test_a_task_that_can_be_learnt_is_learnt_far_above_the_trivial_answer(tuned: dict[str, Any]) -> None:
-    test = tuned["report"]["test"]
-    assert test["value"] > test["majority_baseline"] + 0.25
-    assert test["rows"] == 60
+    dev = tuned["report"]["dev"]
+    assert dev["value"] > dev["majority_baseline"] + 0.25
+    assert dev["rows"] == 60
     assert tuned["untouched"], "the root, its lower layers and its table stay as they are"
 
 
@@ -140,10 +140,12 @@ def test_stored_model_has_the_metrics_of_training(
     branch: Branch, tuned: dict[str, Any], tmp_path: Path
 ) -> None:
     files = tuned["files"]
-    found = score(branch, tuned["out"], files.test, tuned["task"], files.train, tmp_path / "answers")
-    assert found.pop("levels") == tuned["report"]["test_levels"]
+    found = score(branch, tuned["out"], files.dev, tuned["task"], files.train, tmp_path / "answers")
+    levels = found.pop("levels")
+    assert levels.keys() == {"table", "cascade", "full", "escalated"}
+    assert levels["table"] == found["value"]
     assert found.pop("policy") == "table"
-    assert found == tuned["report"]["test"]
+    assert found == tuned["report"]["dev"]
     kept = answers_read(tmp_path / "answers").answered
     assert all(one.right == (one.gold == one.answer) for one in kept)
     if tuned["task"] == "tagging":
@@ -162,9 +164,6 @@ def test_the_cascade_is_stored_with_the_model_and_reported(tuned: dict[str, Any]
     assert profile.rows == report["dev"]["rows"]
     assert profile.table.metric == report["dev"]["value"]
     assert report["cascade"] == summary(profile)
-    levels = report["test_levels"]
-    assert levels["table"] == report["test"]["value"]
-    assert levels.keys() == {"table", "cascade", "full", "escalated"}
     assert 0 < profile.table.operations < profile.full.operations
 
 
@@ -221,7 +220,7 @@ def test_a_model_without_a_cascade_gets_the_one_that_fine_tuning_would_have_fitt
     assert fitted.full.temperature == pytest.approx(earlier.full.temperature, rel=0.01)
     assert [one.cutoff for one in fitted.candidates] == [one.cutoff for one in earlier.candidates]
     assert found["cascade"] == summary(fitted)
-    assert found["levels"] == tuned["report"]["test_levels"]
+    assert found["levels"] == score(branch, tuned["out"], files.test, task)["levels"]
     again = score(branch, plain, files.test, task, dev_file=files.test, cascade=tmp_path / "fitted")
     assert again["levels"] == found["levels"]
     assert "cascade" not in again
@@ -232,7 +231,7 @@ def test_labels_seed_and_metrics_are_stored_with_it(tuned: dict[str, Any]) -> No
     assert list(stored.labels) == report["labels"]
     assert stored.task == tuned["task"]
     assert stored.metadata["seed"] == SMALL.seed
-    assert stored.metadata["test"]["value"] == report["test"]["value"]
+    assert stored.metadata["dev"]["value"] == report["dev"]["value"]
     assert stored.pet.spec == SMALL.spec
 
 
@@ -346,4 +345,4 @@ def test_fine_tuning_under_autocast_to_bfloat16(branch: Branch, tmp_path: Path, 
         settings=settings,
         reporter=NullReporter(),
     )
-    assert 0 <= report["test"]["value"] <= 1
+    assert 0 <= report["dev"]["value"] <= 1

@@ -113,20 +113,20 @@ def test_a_task_that_can_be_learnt_is_learnt_and_answers_the_same_once_stored(
     task, row, gain = KINDS[kind]
     files = files_of(tmp_path, row)
     report = tune(branch, files, task, tmp_path / "out")
-    assert report["test"]["value"] > report["test"]["majority_baseline"] + gain
+    assert report["dev"]["value"] > report["dev"]["majority_baseline"] + gain
     found = evaluate(
         root=branch.root,
         plots=[branch.plot],
         hplm=tmp_path / "out",
-        dataset_file=files.test,
+        dataset_file=files.dev,
         train_file=files.train,
         task=task,
         reporter=NullReporter(),
         settings=EvaluateSettings(precision="float32", policy=AnswerPolicy.TABLE),
         answers=tmp_path / "answers",
     )
-    check_answers(tmp_path / "answers", files.test, found)
-    assert found["value"] == pytest.approx(report["test"]["value"], abs=0.02)
+    check_answers(tmp_path / "answers", files.dev, found)
+    assert found["value"] == pytest.approx(report["dev"]["value"], abs=0.02)
     stored = Hplm.load(tmp_path / "out")
     assert stored.task == task
     assert stored.pairs == (kind in ("pairs", "question_answering"))
@@ -171,7 +171,7 @@ def test_the_lower_half_is_made_in_the_way_that_is_asked_for(
         ),
         reporter=NullReporter(),
     )
-    hits = report["test"]["plot_hits"]
+    hits = report["dev"]["plot_hits"]
     assert hits["computed"] == (way == "full")
     looked_up = hits["trigram"] + hits["bigram"] + hits["unigram"]
     assert looked_up == pytest.approx(float(way == "table"), abs=1e-3)
@@ -187,4 +187,4 @@ def test_an_update_that_learns_nothing_answers_as_the_version_before(
     still = {"epochs": 1, "min_steps": 0, "max_epochs": 1, "learning_rate": 1e-12}
     update = tune(branch, files, task, tmp_path / "update", tmp_path / "first", **still)
     told = "mean_absolute_error" if kind == "regression" else "value"
-    assert update["test"][told] == pytest.approx(first["test"][told], rel=0.02)
+    assert update["dev"][told] == pytest.approx(first["dev"][told], rel=0.02)

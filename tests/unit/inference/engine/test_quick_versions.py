@@ -1,0 +1,86 @@
+"""Quick versions in the engine: models without a PET, beside others."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from inference.cascade.dispatcher import Level
+from inference.engine.adapters import PackedHplm
+from inference.engine.device_pets import DevicePets
+from inference.engine.executor import Executor
+from inference.engine.pet_pool import PetPool
+from inference.engine.rows import ModelIdentity
+from inference.hplm.hplm import Hplm
+from inference.hplm.plot_lookup import LowerLayers
+from inference.hplm.root import Root
+from tests.reference_hplm import outputs_from_states
+from tests.unit.inference.engine.numerics import quick_versions
+from tests.unit.inference.engine.test_pruning import TEXT, further
+from tests.unit.inference.engine.test_pruning import row as pruned_row
+from tests.unit.inference.engine.worlds import CPU, EngineWorld, TinyHalves, answered, scale_of, states_alone
+from tests.unit.inference.hplm.test_int8 import STATES_ERROR, scales_of
+from tests.unit.tiny import tiny_hplms
+
+QUICK = (4, 5, 6)
+TEXTS = ("the river stone", "a doctor of the city", TEXT)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> EngineWorld:
+    def make(root: Root) -> list[Hplm]:
+        return [*tiny_hplms(root, 4), *quick_versions(root)]
+
+    return EngineWorld(tmp_path_factory.mktemp("quick"), make)
+
+
+def test_a_pruned_text_is_read_by_the_states_at_the_cut_of_the_kept_tokens(world: EngineWorld) -> None:
+    executor = world.executor()
+    [answer] = answered(executor, pruned_row(world, QUICK[0]))
+    own = further(world, answer)
+    assert own.kept is not None
+    company = [world.row(n, TEXT) for n in range(4)]
+    found = answered(executor, *company, own)[-1]
+    chain = executor_half(world, own.chain)
+    states = states_alone(chain, own.ids, own.types, Level.FULL)[torch.from_numpy(own.kept)]
+    hplm = world.hplm(own)
+    expected = outputs_from_states(world.tiny.root, hplm, states)
+    assert np.abs(found.logits - expected).max() < 1e-4 * scale_of(hplm.head)
+
+
+def executor_half(world: EngineWorld, chain: str) -> LowerLayers:
+    return TinyHalves(world, torch.float32).for_chain(chain, full=True)
+
+
+def test_models_without_a_pet_are_kept_on_a_device_beside_others(world: EngineWorld) -> None:
+    """The device is the CPU's other memory."""
+    root = Root.load(world.tiny.folder("root", world.tiny.root_digest), CPU, torch.float32)
+    copies = DevicePets(Tensor.clone, 1 << 20)
+
+    def load(model: ModelIdentity) -> PackedHplm:
+        hplm = Hplm.load(world.tiny.folder("hplm", model.digest))
+        return PackedHplm.of(hplm, torch.float32, model.digest)
+
+    pool = PetPool(load, 1 << 20, copies)
+    executor = Executor(root, TinyHalves(world, torch.float32), pool)
+    rows = [world.row(number, text) for text in TEXTS for number in range(7)]
+    assert max(world.differences(executor.step(rows))) < 1e-4
+    before = copies.used_bytes
+    assert max(world.differences(executor.step(rows))) < 1e-4
+    assert copies.used_bytes == before > 0
+    for number in QUICK:
+        copies.forget(world.row(number, TEXT).model.digest)
+    assert copies.used_bytes < before, "their heads were there"
+
+
+def test_int8_weights_change_their_answers_by_little(world: EngineWorld) -> None:
+    executor = world.executor()
+    rows = [world.row(number, text) for text in TEXTS for number in range(7)]
+    plain = answered(executor, *rows)
+    executor.root.quantize(scales_of(world.tiny.root))
+    together = answered(executor, *rows)
+    for found, exact in zip(together, plain, strict=True):
+        [alone] = answered(executor, found.row)
+        scale = scale_of(world.hplm(found.row).head)
+        assert np.abs(found.logits - alone.logits).max() < STATES_ERROR["float32"] * scale
+        assert 0 < np.abs(found.logits - exact.logits).max() < 10 * STATES_ERROR["float32"] * scale
