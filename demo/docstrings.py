@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import re
 import sysconfig
 import zlib
 from collections import deque
@@ -12,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from demo.splits import split_of
+from demo.splits import split_of, without_near_copies
 
 PACKAGES: Final = ("stdlib", "django", "numpy", "sklearn", "torch", "transformers")
 FILES_PER_PACKAGE: Final = 12
@@ -29,7 +28,7 @@ _SKIPPED_FOLDERS: Final = {
     "lib2to3",
 }
 _WITH_STATEMENTS: Final = ("body", "handlers", "orelse", "finalbody", "cases")
-_DEFINITIONS: Final = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_DEFINITIONS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +48,13 @@ class Docstring:
 def read_docstrings() -> tuple[Docstring, ...]:
     """The docstrings of the longest files of each package, which carry the documented API (some seconds).
 
-    The summaries of no two share `MIN_WORDS` words in a row. The order mixes the packages and is the same in
+    No two have summaries that are near copies. The order mixes the packages and is the same in
     each run.
     """
     files = ((package, path) for package in PACKAGES for path in _source_files(package))
     found = [docstring for package, path in files for docstring in _of_file(package, path)]
     found.sort(key=lambda docstring: zlib.crc32(docstring.text.encode()))
-    kept: list[Docstring] = []
-    seen: set[str] = set()
-    for docstring in found:
-        words = re.findall(r"\w+", docstring.summary.lower())
-        rows = {
-            " ".join(words[start : start + MIN_WORDS]) for start in range(max(1, len(words) - MIN_WORDS + 1))
-        }
-        if seen.isdisjoint(rows):
-            kept.append(docstring)
-        seen |= rows
-    return tuple(kept)
+    return tuple(without_near_copies(found, lambda docstring: docstring.summary))
 
 
 def docstrings(split: str) -> Iterator[Docstring]:

@@ -8,7 +8,7 @@ from importlib.metadata import distributions
 from pydoc_data.topics import topics
 from typing import Final, cast
 
-from demo.splits import split_of
+from demo.splits import split_of, without_near_copies
 
 MIN_WORDS: Final = 8
 VERY_EASY, VERY_HARD = 100.0, 0.0
@@ -28,7 +28,7 @@ def paragraphs() -> tuple[str, ...]:
 def sentences(split: str) -> Iterator[tuple[str, float]]:
     """A sentence without markup, and its reading ease."""
     found = (match.group() for paragraph in paragraphs() for match in _SENTENCE.finditer(paragraph))
-    for sentence in dict.fromkeys(found):
+    for sentence in without_near_copies(found, str):
         if split_of(sentence) == split:
             yield sentence, reading_ease(sentence)
 
