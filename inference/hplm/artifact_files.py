@@ -105,8 +105,8 @@ def build_uninitialized(build: Callable[[], Module]) -> Module:
 
 
 class _WithoutInitialization(TorchFunctionMode):
-    """Leaves out `torch.nn.init`, which on the meta device takes more than half of the time of loading a root:
-    its first call imports PyTorch's reference operators."""
+    """Leaves out `torch.nn.init`: on the meta device its first call imports PyTorch's reference operators,
+    which takes longer than all else of loading a root."""
 
     def __torch_function__(
         self,
