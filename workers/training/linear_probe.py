@@ -36,12 +36,6 @@ class LinearProbe:
     held_out: Floats
 
 
-# The products are small: beside other work two threads took twelve times the processor time of one, since
-# they spin while they wait for each other.
-_one_thread = threadpool_limits.wrap(limits=1, user_api="blas")
-
-
-@_one_thread
 def fit_probe(
     features: Floats, targets: Floats, groups: Groups, kind: Regression, check: Check
 ) -> LinearProbe:
@@ -109,7 +103,7 @@ def _softmax_loss(logits: Floats, targets: Floats) -> tuple[float, Floats]:
 def _sigmoid_loss(logits: Floats, targets: Floats) -> tuple[float, Floats]:
     """As `_softmax_loss`, where each output is one or not by itself."""
     values = np.logaddexp(0, logits) - targets * logits
-    return float(values.sum(dtype=np.float64)), 1 / (1 + np.exp(-logits)) - targets
+    return float(values.sum(dtype=np.float64)), np.float32(1) / (np.float32(1) + np.exp(-logits)) - targets
 
 
 def _squared_loss(outputs: Floats, targets: Floats) -> tuple[float, Floats]:
@@ -135,14 +129,17 @@ class _Fit:
 
     def solve(self, penalty: float) -> tuple[Floats, Floats]:
         """Weight [C, w] and bias [C]."""
-        found = minimize(
-            self._objective,
-            self._at,
-            (penalty,),
-            method="L-BFGS-B",
-            jac=True,
-            options={"maxiter": MAX_ITERATIONS, "ftol": TOLERANCE},
-        )
+        # The products are small: beside other work two threads took twelve times the processor time of one,
+        # since they spin while they wait for each other.
+        with threadpool_limits(limits=1, user_api="blas"):
+            found = minimize(
+                self._objective,
+                self._at,
+                (penalty,),
+                method="L-BFGS-B",
+                jac=True,
+                options={"maxiter": MAX_ITERATIONS, "ftol": TOLERANCE},
+            )
         self._at = found.x
         return self._parts(found.x)
 

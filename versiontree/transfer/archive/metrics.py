@@ -39,7 +39,6 @@ _BY_JOB: Final[Mapping[str, Types]] = {
         "dev": dict,
         "test": dict,
         "cascade": dict,
-        "test_levels": dict,
         "samples": list,
     },
 }

@@ -59,8 +59,8 @@ def done(mood: dict[str, Any], begun: Version) -> dict[str, Any]:
         data = {"stage": "fine-tune", "step": step, "total": 20, "loss": 1.0 / step}
         job_event(job_id=tuning.pk, kind="metrics", data=data)
     hand_back(tuning)
-    tree_factory.do_job(tuning, test={"metric": "accuracy", "value": 0.75, "rows": 6}, labels=["bad", "good"])
-    tree_factory.do_job(evaluating)
+    tree_factory.do_job(tuning, labels=["bad", "good"])
+    tree_factory.do_job(evaluating, metric="accuracy", value=0.75, rows=6)
     return mood
 
 

@@ -13,6 +13,7 @@ from inference.cascade.profile import CascadeProfile
 from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
 from tests.unit.workers.training.conftest import Branch
+from tests.unit.workers.training.test_fine_tune import score, tune
 from tests.unit.workers.training.test_kinds import (
     multilabel_row,
     pair_row,
@@ -22,6 +23,7 @@ from tests.unit.workers.training.test_kinds import (
 from tests.unit.workers.training.world import (
     CancelAt,
     NullReporter,
+    Recorder,
     classification_rows,
     json_lines,
     tagging_rows,
@@ -33,6 +35,7 @@ from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.progress import Cancelled, Reporter
 from workers.training.quick import QuickSettings, quick_fit
+from workers.training.version_comparison import VersionFiles, compare_versions
 
 Row = dict[str, Any]
 
@@ -101,6 +104,39 @@ def test_a_quick_version_is_far_above_the_trivial_answer_and_evaluates_as_a_trai
     assert report["fine_tune"]["dev"]["value"] == profile.table.metric
     assert (stored.task, stored.pairs, stored.pet.bytes) == (task, kind == "pairs", 0)
     assert len(answers_read(tmp_path / "answers").answered) == 60
+
+
+def test_a_quick_and_a_trained_version_are_compared_on_states_that_are_read_once(
+    branch: Branch, tmp_path: Path
+) -> None:
+    files = files_of(tmp_path, classification_rows)
+    fit(branch, files, "classification", tmp_path)
+    tune(branch, files, tmp_path / "trained")
+
+    def version(folder: Path) -> VersionFiles:
+        return VersionFiles(
+            root=branch.root,
+            plots=[branch.plot],
+            hplm=folder,
+            lower=None,
+            cascade=None,
+            policy=AnswerPolicy.TABLE,
+        )
+
+    quick, trained, reporter = version(tmp_path / "out"), version(tmp_path / "trained"), Recorder()
+    found = compare_versions(
+        old=quick,
+        new=trained,
+        files={"test": files.test},
+        task="classification",
+        device="cpu",
+        precision="float32",
+        reporter=reporter,
+        scratch=tmp_path,
+    )
+    assert [name for name, *_ in reporter.stages] == ["look up", "compute in full"]
+    measured = (score(branch, one.hplm, files.test, "classification")["value"] for one in (quick, trained))
+    assert (found["test"].old, found["test"].new) == pytest.approx(tuple(measured))
 
 
 def test_answers_to_questions_have_no_quick_version(branch: Branch, tmp_path: Path) -> None:
