@@ -189,7 +189,7 @@ TRAINED = {"lora": 24, "adapter": 8, "pooling": "cls", "epochs": 3}
 
 
 def create(key: APIClient, parent: Version, data: int, settings: Mapping[str, Any]) -> Version:
-    body = {"name": "spam", "parent": parent.pk, "dataset": data, "settings": settings}
+    body = {"name": "spam", "parent": parent.pk, "dataset": data, "settings": settings, "quick": False}
     made = key.post(f"{V1}/models", body)
     assert made.status_code == 201, made.content
     return tree_factory.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
