@@ -217,8 +217,9 @@ def quick_gaps(url: str, home: Path) -> Iterator[float]:
         with Client(url, login["api_key"]) as client:
             for model in client.list_models():
                 values = {
-                    getattr(version, "quick", False): version.metrics["evaluate"]["value"]
+                    bool(version.config.get("quick")): version.metrics["evaluate"]["value"]
                     for version in client.list_versions(model.name)
+                    if "evaluate" in version.metrics
                 }
                 if len(values) == 2:
                     yield 100 * (values[False] - values[True])
@@ -235,7 +236,7 @@ def _first_model(
         check = client.push_dataset({"train": file}, task="classification", name=NAME, allow_leaks=True)
         assert check.dataset is not None
         watch = Stopwatch(product.cpu_seconds)
-        trained = client.create_model(NAME, dataset=check.dataset.id)
+        trained = client.create_model(NAME, dataset=check.dataset)
         taken = []
         product.until("quick version", lambda _: _answers(client, rows[0]["text"]))
         taken.append(watch.take("quick_version_s"))
