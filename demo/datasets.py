@@ -1,135 +1,132 @@
-"""The labelled datasets of the demo tenants, made from docstrings."""
+"""The labelled datasets of the demo tenants."""
 
 import csv
 import io
 import json
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
+from demo import appointments, prose, translations
+from demo.docstrings import PACKAGES, docstrings
 
-from demo.docstrings import PACKAGES, Docstring
-
-MAX_WORDS: Final = 70
-
-
-MAX_TAGGED_WORDS: Final = 120
-
-
-MIN_TAGGED_NAMES: Final = 2
-
-
+MIN_WORDS, MAX_WORDS = 5, 40
 _NAMES: Final = r"(?:cpython|python|huggingface|hugging\s+face|scikit(?:-learn|\s+learn)?|pytorch|np|aten)"
-
-
 _GIVEAWAYS: Final = re.compile(
     rf"\b(?:{'|'.join(PACKAGES)}|{_NAMES})\b|(?:{'|'.join(PACKAGES[1:])})|pytorch", re.I
 )
 
 
-_WORD: Final = re.compile(r"\w+|[^\w\s]")
-
-
-# NumPy: `axis : int, optional`, described on indented lines. Google: `axis (int, optional): ...`.
-_DECLARATIONS: Final = (
-    re.compile(
-        r"^\*{0,2}\w+(?:, \*{0,2}\w+)* : (\S[^\n]*?)(?:,? (?:optional|default)[^\n]*)?(?=\n +\S)", re.M
-    ),
-    re.compile(r"^ +\*{0,2}\w+ \((\S[^\n]*?)(?:,? \*?(?:optional|default)[^\n]*)?\):", re.M),
-)
-
-
-_HEADING: Final = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", re.M)
-
-
-_SECTIONS: Final = ("Parameters", "Returns", "Notes", "Examples", "See Also", "References", "Raises")
-
-
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One example: a text with a label, words with IOB2 tags, or a text with the answer to write."""
+    """A text with a label or a value, words with IOB2 tags, or a text with the answer to write."""
 
     text: str
     label: str = ""
+    value: float | None = None
     tags: tuple[str, ...] = ()
     answer: str = ""
-
-    @property
-    def compared_text(self) -> str:
-        """Where near copies are looked for: the answer if there is one, which is what is learned."""
-        return self.answer or self.text
 
 
 @dataclass(frozen=True, slots=True)
 class DemoTask:
-    """What a demo tenant teaches its model."""
+    """What a demo tenant teaches its model.
+
+    examples: those of a split. about: what the model does, from which data, by which rule. try_text: a text
+    to try it with.
+    """
 
     tenant: str
     hplm: str
     task: str
     under_domain: bool
     file_format: str
-    examples: Callable[[Docstring], Iterator[Example]]
+    examples: Callable[[str], Iterable[Example]]
     train_size: int
+    about: str
+    try_text: str
 
 
-def package_of_docstring(docstring: Docstring) -> Iterator[Example]:
-    """Which package is this from? Package names, which would give it away, are masked."""
-    masked = _GIVEAWAYS.sub("it", docstring.text)
-    yield Example(_shorten(masked), label=docstring.package)
+def languages(split: str) -> Iterator[Example]:
+    """Which language is this sentence in?"""
+    for text, language in translations.sentences(split):
+        yield Example(text, label=language)
 
 
-def section_of_paragraph(docstring: Docstring) -> Iterator[Example]:
-    """Which section of a docstring is this paragraph from? The heading itself is left out."""
-    parts = _HEADING.split(docstring.text)
-    for heading, body in zip(parts[1::2], parts[2::2], strict=True):
-        text = _shorten(body)
-        if heading in _SECTIONS and len(text.split()) >= 5:
-            yield Example(text, label=heading)
+def appointment_words(split: str) -> Iterator[Example]:
+    """Which words name a person, a place or a time?"""
+    for words in appointments.sentences(split):
+        yield Example(" ".join(word for word, _ in words), tags=tuple(tag for _, tag in words))
 
 
-def parameter_names(docstring: Docstring) -> Iterator[Example]:
-    """Which words name a parameter of the documented function? The signature is not shown."""
-    words = _WORD.findall(docstring.text)[:MAX_TAGGED_WORDS]
-    names = frozenset(docstring.parameters)
-    if len(names.intersection(words)) >= MIN_TAGGED_NAMES:
-        tags = tuple("B-PARAMETER" if word in names else "O" for word in words)
-        yield Example(" ".join(words), tags=tags)
+def reading_ease(split: str) -> Iterator[Example]:
+    """How easy is this sentence to read?"""
+    for sentence, ease in prose.sentences(split):
+        yield Example(sentence, value=ease)
 
 
-def declared_types(docstring: Docstring) -> Iterator[Example]:
-    """Which words say what type a parameter has? Known from the lines that declare one."""
-    spans = [found.span(1) for pattern in _DECLARATIONS for found in pattern.finditer(docstring.text)]
-    words = list(islice(_WORD.finditer(docstring.text), MAX_TAGGED_WORDS))
-    tags = tuple(_tag_at(word.start(), spans, "TYPE") for word in words)
-    if sum(tag.startswith("B-") for tag in tags) >= MIN_TAGGED_NAMES:
-        yield Example(" ".join(word.group() for word in words), tags=tags)
+def library(split: str) -> Iterator[Example]:
+    """Which package is this docstring from?"""
+    for docstring in docstrings(split):
+        words = without_names(docstring.summary).split()
+        if len(words) >= MIN_WORDS:
+            yield Example(" ".join(words[:MAX_WORDS]), label=docstring.package)
+
+
+def without_names(text: str) -> str:
+    """The text without the names of packages, which would give them away."""
+    return _GIVEAWAYS.sub("it", text)
 
 
 TASKS: Final = (
-    DemoTask("acme", "package-of-docstring", "classification", True, "jsonl", package_of_docstring, 1_000),
-    DemoTask("globex", "parameter-names", "tagging", True, "conll", parameter_names, 800),
-    DemoTask("initech", "section-of-paragraph", "classification", False, "csv", section_of_paragraph, 800),
-    DemoTask("umbrella", "declared-types", "tagging", False, "jsonl", declared_types, 700),
+    DemoTask(
+        "acme",
+        "language",
+        "classification",
+        False,
+        "jsonl",
+        languages,
+        1_000,
+        about="Says which of ten languages a sentence is in; the sentences are texts of Django, two of its "
+        "packages, and their translations.",
+        try_text="Veuillez saisir votre adresse e-mail et votre mot de passe.",
+    ),
+    DemoTask(
+        "globex",
+        "appointments",
+        "tagging",
+        False,
+        "conll",
+        appointment_words,
+        800,
+        about="Finds persons, places and times in sentences about appointments, which are made by rule.",
+        try_text="Remind me to call Sophie in Amsterdam next Friday at 9 am.",
+    ),
+    DemoTask(
+        "initech",
+        "library",
+        "classification",
+        True,
+        "csv",
+        library,
+        800,
+        about="Says which Python package a docstring is from; names of packages in it are masked.",
+        try_text="Return the mean of the array elements along the given axis.",
+    ),
+    DemoTask(
+        "umbrella",
+        "reading-ease",
+        "regression",
+        False,
+        "csv",
+        reading_ease,
+        1_200,
+        about="Predicts how easy a sentence is to read, from 0 to 100; it learns from the values that "
+        "Flesch's formula gives to sentences of package descriptions.",
+        try_text="The cat sat on the mat and looked at the birds in the garden.",
+    ),
 )
-
-
-def _tag_at(position: int, spans: Iterable[tuple[int, int]], label: str) -> str:
-    for start, end in spans:
-        if start <= position < end:
-            return f"B-{label}" if position == start else f"I-{label}"
-    return "O"
-
-
-def _shorten(text: str) -> str:
-    return " ".join(text.split()[:MAX_WORDS])
 
 
 def sample_evenly(examples: Iterable[Example], size: int) -> list[Example]:
@@ -151,15 +148,16 @@ def write_examples(examples: Iterable[Example], file_format: str, task: str = ""
 
     ``task`` says whether those with an answer are conversations ("chat") or prompts with completions.
     """
-    if file_format == "csv":
-        buffer = io.StringIO(newline="")
-        writer = csv.writer(buffer)
-        writer.writerow(("text", "label"))
-        writer.writerows((example.text, example.label) for example in examples)
-        return buffer.getvalue().encode()
     if file_format == "conll":
         return "\n".join(map(_conll_block, examples)).encode()
-    return "".join(json.dumps(_as_object(example, task)) + "\n" for example in examples).encode()
+    rows = [_as_object(example, task) for example in examples]
+    if file_format == "csv":
+        buffer = io.StringIO(newline="")
+        writer = csv.DictWriter(buffer, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+        return buffer.getvalue().encode()
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 def _conll_block(example: Example) -> str:
@@ -174,77 +172,6 @@ def _as_object(example: Example, task: str) -> dict[str, object]:
         return {"prompt": example.text, "completion": example.answer}
     if example.tags:
         return {"tokens": example.text.split(), "tags": list(example.tags)}
+    if example.value is not None:
+        return {"text": example.text, "value": example.value}
     return {"text": example.text, "label": example.label}
-
-
-SPLITS: Final = ("train", "dev", "test")
-
-
-_SHARES: Final = (0.8, 0.1, 0.1)
-
-
-_SHINGLE_WORDS: Final = 4
-
-
-_BANDS: Final = 12
-
-
-_ROWS_PER_BAND: Final = 2
-
-
-_PRIME: Final = (1 << 31) - 1
-
-
-def assign_splits(texts: Sequence[str]) -> list[str]:
-    """A split for each text, the same for all texts that are copies or near copies of each other.
-
-    Near copies are found by MinHash with banding: two texts that share about three quarters of their
-    shingles of four words meet in some band with probability above 0.99, and everything that is
-    connected by such meetings goes to one split.
-    """
-    groups = near_copy_groups(texts)
-    first: dict[int, str] = {}
-    for group, text in zip(groups, texts, strict=True):
-        first.setdefault(int(group), text)
-    thresholds = np.cumsum(_SHARES)
-    chosen = {
-        group: SPLITS[int(np.searchsorted(thresholds, zlib.crc32(text.encode()) / 2**32, side="right"))]
-        for group, text in first.items()
-    }
-    return [chosen[int(group)] for group in groups]
-
-
-def near_copy_groups(texts: Sequence[str]) -> NDArray[np.int32]:
-    """The number of the group of near copies that each text belongs to, shape ``[len(texts)]``."""
-    signatures = np.stack([_min_hashes(text) for text in texts])
-    rows: list[NDArray[np.int64]] = []
-    columns: list[NDArray[np.int64]] = []
-    offset = 0
-    for band in range(_BANDS):
-        part = signatures[:, band * _ROWS_PER_BAND : (band + 1) * _ROWS_PER_BAND]
-        _, bucket = np.unique(part, axis=0, return_inverse=True)
-        rows.append(np.arange(len(texts)))
-        columns.append(bucket.reshape(-1) + offset)
-        offset += int(bucket.max()) + 1
-    row, column = np.concatenate(rows), np.concatenate(columns) + len(texts)
-    size = len(texts) + offset
-    edges = coo_matrix((np.ones(len(row), dtype=np.int8), (row, column)), shape=(size, size))
-    _, groups = connected_components(edges, directed=False)
-    return np.asarray(groups[: len(texts)], dtype=np.int32)
-
-
-def _min_hashes(text: str) -> NDArray[np.int64]:
-    words = re.findall(r"\w+", text.lower())
-    count = max(1, len(words) - _SHINGLE_WORDS + 1)
-    shingles = {" ".join(words[i : i + _SHINGLE_WORDS]) for i in range(count)}
-    hashes = np.array([zlib.crc32(shingle.encode()) % _PRIME for shingle in shingles], dtype=np.int64)
-    return np.asarray(((hashes[:, None] * _MULTIPLIERS + _OFFSETS) % _PRIME).min(axis=0), dtype=np.int64)
-
-
-_GENERATOR = np.random.default_rng(20240607)
-
-
-_MULTIPLIERS = _GENERATOR.integers(1, _PRIME, _BANDS * _ROWS_PER_BAND, dtype=np.int64)
-
-
-_OFFSETS = _GENERATOR.integers(0, _PRIME, _BANDS * _ROWS_PER_BAND, dtype=np.int64)

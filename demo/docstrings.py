@@ -3,50 +3,63 @@
 import ast
 import inspect
 import sysconfig
+import zlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Final
 
-from rich.console import Console
-from rich.progress import track
+from demo.splits import split_of, without_near_copies
 
-PACKAGES = ("stdlib", "django", "numpy", "scipy", "sklearn", "torch", "transformers")
+PACKAGES: Final = ("stdlib", "django", "numpy", "sklearn", "torch", "transformers")
+FILES_PER_PACKAGE: Final = 12
+MIN_WORDS: Final = 8
+MAX_CHARACTERS: Final = 4_000
 
-
-MIN_WORDS = 8
-
-
-MAX_CHARACTERS = 4_000
-
-
-_SKIPPED_FOLDERS = {"site-packages", "test", "tests", "testing", "__pycache__", "idlelib", "lib2to3"}
-
-
-_WITH_STATEMENTS = ("body", "handlers", "orelse", "finalbody", "cases")
-
-
+_SKIPPED_FOLDERS: Final = {
+    "site-packages",
+    "test",
+    "tests",
+    "testing",
+    "__pycache__",
+    "idlelib",
+    "lib2to3",
+}
+_WITH_STATEMENTS: Final = ("body", "handlers", "orelse", "finalbody", "cases")
 _DEFINITIONS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """One docstring, the name of what it documents, and the names of the function's parameters in order."""
+    """One docstring."""
 
     package: str
     text: str
-    parameters: tuple[str, ...] = ()
-    name: str = ""
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph, on one line."""
+        return " ".join(self.text.partition("\n\n")[0].split())
 
 
-def collect_docstrings(*, files_per_package: int, console: Console) -> list[Docstring]:
-    """Docstrings of at most ``files_per_package`` files of each package, longest files first.
+@cache
+def read_docstrings() -> tuple[Docstring, ...]:
+    """The docstrings of the longest files of each package, which carry the documented API (some seconds).
 
-    The longest files carry the documented API; the order is stable between runs.
+    No two have summaries that are near copies. The order mixes the packages and is the same in
+    each run.
     """
-    files = [(package, path) for package in PACKAGES for path in _source_files(package)[:files_per_package]]
-    reading = track(files, "Reading docstrings of installed packages", console=console)
-    return [docstring for package, path in reading for docstring in _of_file(package, path)]
+    files = ((package, path) for package in PACKAGES for path in _source_files(package))
+    found = [docstring for package, path in files for docstring in _of_file(package, path)]
+    found.sort(key=lambda docstring: zlib.crc32(docstring.text.encode()))
+    return tuple(without_near_copies(found, lambda docstring: docstring.summary))
+
+
+def docstrings(split: str) -> Iterator[Docstring]:
+    """The docstrings of a split, in the order of `read_docstrings`."""
+    return (docstring for docstring in read_docstrings() if split_of(docstring.text) == split)
 
 
 def _source_files(package: str) -> list[Path]:
@@ -55,7 +68,7 @@ def _source_files(package: str) -> list[Path]:
     found = [
         path for path in folder.rglob("*.py") if not _SKIPPED_FOLDERS & set(path.relative_to(folder).parts)
     ]
-    return sorted(found, key=lambda path: (-path.stat().st_size, str(path)))
+    return sorted(found, key=lambda path: (-path.stat().st_size, str(path)))[:FILES_PER_PACKAGE]
 
 
 def _of_file(package: str, path: Path) -> Iterator[Docstring]:
@@ -65,7 +78,7 @@ def _of_file(package: str, path: Path) -> Iterator[Docstring]:
         return
     for node in _statements(tree):
         if isinstance(node, _DEFINITIONS) and (text := _text_of(node)):
-            yield Docstring(package, text, _parameters(node), getattr(node, "name", ""))
+            yield Docstring(package, text)
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
@@ -83,11 +96,3 @@ def _text_of(node: _DEFINITIONS) -> str | None:
     if text is None or len(text) > MAX_CHARACTERS or len(text.split()) < MIN_WORDS:
         return None
     return inspect.cleandoc(text).encode("utf-8", "ignore").decode()
-
-
-def _parameters(node: _DEFINITIONS) -> tuple[str, ...]:
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return ()
-    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    names = (argument.arg for argument in arguments)
-    return tuple(name for name in names if len(name) > 1 and name not in {"self", "cls"})

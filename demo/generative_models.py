@@ -1,7 +1,6 @@
-"""The demo's generative models, as the report shows them and as the traffic calls them."""
+"""The demo's generative model, as the report shows it and as the traffic calls it."""
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,26 +28,19 @@ def generative_models() -> list[GenerativeModel]:
 
 
 def _model(task: DemoTask, api_key: str) -> GenerativeModel:
-    version = ready_version(task)
-    tuned, evaluated = version.metrics["fine_tune"], version.metrics["evaluate"]
+    evaluated = ready_version(task).metrics["evaluate"]
     row = {
         "Model": f"{task.tenant}/{task.hplm}",
-        "task": task.task,
-        "parent": str(version.parent),
         "train": split_of(task, "train").rows,
-        "dev loss": tuned["dev"]["loss"],
-        "test loss of root": math.log(tuned["test"]["root_perplexity"]),
-        "test loss": tuned["test"]["loss"],
-        "ROUGE-L": 100 * evaluated["value"],
-        "BLEU": 100 * evaluated["bleu"],
-        "PET KB": round(version.artifact_links.get(role="hplm").artifact.size / 1000),
+        "answers": evaluated["answers"],
+        "right": round(evaluated["exact_match"] * evaluated["answers"]),
+        "what it does": task.about,
     }
     prompts = _prompts(stored_path(split_of(task, "test").sha256))
-    return GenerativeModel(row, GenerativeTraffic(row["Model"], task.task, api_key, prompts))
+    return GenerativeModel(row, GenerativeTraffic(row["Model"], api_key, prompts))
 
 
 def _prompts(path: Path) -> list[str]:
-    """The prompts of a dataset's split, or the questions of its conversations."""
+    """The messages that the conversations of a dataset's split begin with."""
     with path.open(encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    return [row["prompt"] if "prompt" in row else row["messages"][0]["content"] for row in rows]
+        return [json.loads(line)["messages"][0]["content"] for line in lines]

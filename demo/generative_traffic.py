@@ -1,4 +1,4 @@
-"""Chat completions and completions of the demo's generative models, streamed as their clients would."""
+"""Chat completions of the demo's generative model, streamed as its clients would."""
 
 import json
 import time
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, zip_longest
 from typing import Any, Final
 
 import httpx
@@ -19,15 +18,13 @@ from hmi_client.event_stream import event_data
 STREAMS: Final = 8
 """So many answers are written at once."""
 MAX_TOKENS: Final = 40
-PATHS: Final = {"chat": "/v1/chat/completions", "generation": "/v1/completions"}
 
 
 @dataclass(frozen=True, slots=True)
 class GenerativeTraffic:
-    """What is sent to one generative model: its reference, its task, its tenant's key, and the prompts."""
+    """What is sent to one generative model: its reference, its tenant's key, and the prompts."""
 
     reference: str
-    task: str
     api_key: str
     prompts: Sequence[str]
 
@@ -55,25 +52,22 @@ class WritingResult:
         return sum(text.tokens for text in self.texts) / self.seconds if self.seconds else 0.0
 
 
-def send_prompts(
-    url: str, models: Sequence[GenerativeTraffic], requests: int, console: Console
-) -> WritingResult:
-    """Send up to ``requests`` prompts, taking the models in turn, from ``STREAMS`` clients at once.
+def send_prompts(url: str, model: GenerativeTraffic, requests: int, console: Console) -> WritingResult:
+    """Send up to ``requests`` prompts from ``STREAMS`` clients at once.
 
-    The first prompt of each model is sent once more before, uncounted, until the model is served.
+    The first prompt is sent once more before, uncounted, until the model is served.
     """
     result = WritingResult()
-    planned = list(_interleaved(models))[:requests]
+    planned = model.prompts[:requests]
     with (
         httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS) as client,
         ThreadPoolExecutor(STREAMS) as pool,
-        Progress(console=console) as progress,
+        Progress(console=console, transient=True) as progress,
     ):
-        for model in models:
-            wait_until_served(partial(_send, client, model, model.prompts[0]))
+        wait_until_served(partial(_send, client, model, model.prompts[0]))
         bar = progress.add_task("streamed completions over HTTP", total=len(planned))
         started = time.monotonic()
-        for written in pool.map(lambda plan: _send(client, *plan), planned):
+        for written in pool.map(partial(_send, client, model), planned):
             if isinstance(written, str):
                 result.failures.append(written)
             else:
@@ -83,16 +77,13 @@ def send_prompts(
     return result
 
 
-def _interleaved(models: Sequence[GenerativeTraffic]) -> Iterator[tuple[GenerativeTraffic, str]]:
-    per_model = [[(model, prompt) for prompt in model.prompts] for model in models]
-    return (plan for plan in chain.from_iterable(zip_longest(*per_model)) if plan is not None)
-
-
 def _send(client: httpx.Client, model: GenerativeTraffic, prompt: str) -> Written | str:
     """What was written, or what went wrong."""
     headers = {"Authorization": f"Bearer {model.api_key}"}
     try:
-        with client.stream("POST", PATHS[model.task], json=_body(model, prompt), headers=headers) as response:
+        with client.stream(
+            "POST", "/v1/chat/completions", json=_body(model, prompt), headers=headers
+        ) as response:
             if response.status_code != httpx.codes.OK:
                 return f"{model.reference}: HTTP {response.status_code}: {response.read().decode()[:200]}"
             return _written(prompt, event_data(response.iter_bytes()))
@@ -101,14 +92,13 @@ def _send(client: httpx.Client, model: GenerativeTraffic, prompt: str) -> Writte
 
 
 def _body(model: GenerativeTraffic, prompt: str) -> dict[str, Any]:
-    is_chat = model.task == "chat"
     return {
         "model": model.reference,
+        "messages": [{"role": "user", "content": prompt}],
         "max_tokens": MAX_TOKENS,
         "temperature": 0.0,
         "stream": True,
         "stream_options": {"include_usage": True},
-        **({"messages": [{"role": "user", "content": prompt}]} if is_chat else {"prompt": prompt}),
     }
 
 
@@ -126,10 +116,5 @@ def _written(prompt: str, events: Iterator[str]) -> Written:
         if "error" in event:
             raise _StreamError(event["error"]["message"])
         tokens += (event.get("usage") or {}).get("completion_tokens", 0)
-        parts += map(_added_text, event["choices"])
+        parts += (choice["delta"].get("content", "") for choice in event["choices"])
     raise _StreamError("the stream has no end")
-
-
-def _added_text(choice: dict[str, Any]) -> str:
-    """What a chunk of a chat or of a completion adds to a choice."""
-    return str(choice["delta"].get("content", "") if "delta" in choice else choice["text"])

@@ -32,11 +32,7 @@ def ready_version(task: DemoTask) -> Version:
 
     Raises DemoError if somebody deleted the model.
     """
-    tenant = Tenant.objects.get(slug=task.tenant)
-    hplm = Hplm.objects.for_tenant(tenant).filter(name=task.hplm, deleted_at=None).first()
-    if hplm is None:
-        raise DemoError(f"{task.tenant}/{task.hplm} was deleted.")
-    return hplm.versions.select_related("parent").filter(state=Version.State.READY).latest("number")
+    return _ready_versions(task)[-1]
 
 
 def split_of(task: DemoTask, split: str) -> DatasetSplit:
@@ -45,21 +41,30 @@ def split_of(task: DemoTask, split: str) -> DatasetSplit:
     return DatasetSplit.objects.for_tenant(tenant).get(dataset__name=task.hplm, split=split)
 
 
+def _ready_versions(task: DemoTask) -> list[Version]:
+    tenant = Tenant.objects.get(slug=task.tenant)
+    hplm = Hplm.objects.for_tenant(tenant).filter(name=task.hplm, deleted_at=None).first()
+    versions = hplm and list(hplm.versions.select_related("parent").filter(state=Version.State.READY))
+    if not versions:
+        raise DemoError(f"{task.tenant}/{task.hplm} was deleted.")
+    return sorted(versions, key=lambda version: version.number)
+
+
 def _model(task: DemoTask, api_key: str) -> DemoModel:
-    version = ready_version(task)
-    test = version.metrics["evaluate"]
-    levels = test["levels"]
+    versions = _ready_versions(task)
+    quick = [version for version in versions if version.is_quick]
+    trained = versions[-1]
+    test = trained.metrics["evaluate"]
     row = {
         "Model": f"{task.tenant}/{task.hplm}",
-        "task": task.task,
-        "parent": str(version.parent),
         "train": split_of(task, "train").rows,
         "metric": test["metric"],
-        "test": 100 * test["value"],
-        **{f"at {level}": 100 * levels[level] for level in ("table", "cascade", "full")},
         "majority": 100 * test["majority_baseline"],
-        "usual tag": f"{100 * test['word_baseline']:.1f}" if "word_baseline" in test else "",
-        "PET KB": round(version.artifact_links.get(role="hplm").artifact.size / 1000),
+        "quick": 100 * quick[0].metrics["evaluate"]["value"] if quick else "",
+        "trained": 100 * test["value"],
+        "PET KB": round(trained.artifact_links.get(role="hplm").artifact.size / 1000),
+        "what it does": task.about,
+        "levels": {level: 100 * test["levels"][level] for level in ("table", "cascade", "full")},
     }
     texts = test_texts(stored_path(split_of(task, "test").sha256))
     return DemoModel(row, ModelTraffic(row["Model"], api_key, texts))

@@ -43,6 +43,18 @@ def logins_read() -> dict[str, Login]:
     return {name: Login(**login) for name, login in stored.items()}
 
 
+def admin_ensure() -> Login | None:
+    """Create the administrator of an installation that has none. Returns the login, None if somebody else
+    administrates it."""
+    known = logins_read()
+    if ADMIN not in known and User.objects.filter(is_superuser=True).exists():
+        return None
+    login = Login(ADMIN, _password(ADMIN, known, superuser=True))
+    if known.get(ADMIN) != login:
+        _logins_write(known | {ADMIN: login})
+    return login
+
+
 @transaction.atomic
 def people_ensure(*, generative: bool = True) -> dict[str, Login]:
     """Create whatever is absent of the administrator and the demo tenants; return their logins.

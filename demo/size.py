@@ -10,13 +10,13 @@ FULL: Final = 1.0
 EPOCHS: Final = 3
 
 
-MIN_STEPS: Final = 150
+MIN_STEPS: Final = 250
 
 
-GENERATIVE_EPOCHS: Final = 3
+TEST_PROMPTS: Final = 20
 
 
-TEST_PROMPTS: Final = 16
+MIN_TOKENS: Final = 1_000
 
 
 BATCH_SIZE: Final = 16
@@ -35,16 +35,20 @@ class DemoSize:
 
     @property
     def convert(self) -> dict[str, Any]:
-        """Settings of the convert job: a tenth of the defaults, to build the demo quickly."""
-        return self._settings(ridge_tokens=60_000, distil_tokens=110_000)
+        """Settings of the convert job: the closed form alone. A short distillation would take minutes and
+        hardly change the states."""
+        return {"ridge_tokens": self.scaled(20_000, minimum=MIN_TOKENS), "distil_tokens": 0}
 
     @property
     def further_pretrain(self) -> dict[str, Any]:
         """Settings of the further-pretrain job."""
-        return self._settings(tokens=60_000, head_tokens=40_000)
+        return {
+            "tokens": self.scaled(30_000, minimum=MIN_TOKENS),
+            "head_tokens": self.scaled(20_000, minimum=MIN_TOKENS),
+        }
 
     def fine_tune(self, rows: int) -> dict[str, Any]:
-        """Settings of a fine-tune job for this many training rows: 3 epochs, or enough for 150 steps at full
+        """Settings of a fine-tune job for this many training rows: 3 epochs, or enough for 250 steps at full
         size."""
         steps = math.ceil(rows / BATCH_SIZE)
         return {"epochs": max(EPOCHS, math.ceil(self.scaled(MIN_STEPS) / steps))}
@@ -53,15 +57,9 @@ class DemoSize:
     def fine_tune_generative(self) -> dict[str, Any]:
         """Settings of the fine-tune job of a generative model."""
         return {
-            "epochs": GENERATIVE_EPOCHS,
+            "epochs": 2,
             "learning_rate": 2e-3,
-            "batch_tokens": 256,
+            "batch_tokens": 512,
             "test_prompts": self.scaled(TEST_PROMPTS, minimum=4),
             "new_tokens": 40,
-        }
-
-    def _settings(self, **amounts: int) -> dict[str, Any]:
-        return {
-            name: self.scaled(amount, minimum=1_000 if "tokens" in name else 1)
-            for name, amount in amounts.items()
         }

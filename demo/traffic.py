@@ -59,7 +59,7 @@ def send_traffic(
     with (
         httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, limits=limits) as client,
         ThreadPoolExecutor(CLIENTS) as pool,
-        Progress(console=console) as progress,
+        Progress(console=console, transient=True) as progress,
     ):
         for model in models:
             wait_until_served(partial(_send, client, model, model.texts[:1]))

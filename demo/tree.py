@@ -1,51 +1,35 @@
-"""Build the demo's version tree: an encoder root, a domain, a decoder root, and models of several tenants.
+"""Build the demo's version tree while the site runs: what a visitor sees first comes first.
 
-Every step goes through the services that the web UI and the API call, and is run by the Celery workers.
-What is there already is left alone, so an interrupted build goes on where it stopped.
+A background job makes what can be made now and runs again until all is ready, so it holds no worker while
+other jobs train. What is there already is left alone, so a build that was interrupted goes on.
 """
 
-import io
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from django.conf import settings
+from django.utils import timezone
 from rich.console import Console
 
-from demo.checkpoints import decoder_checkpoint, encoder_checkpoint
-from demo.datasets import TASKS, DemoTask, write_examples
-from demo.generative import WRITING_TASKS
-from demo.job_progress import wait_until_ready
+from demo.datasets import TASKS, DemoTask
+from demo.generative import WRITING_TASKS, demo_tasks
+from demo.job_progress import POLL_S, DemoError, DemoProgress
 from demo.options import DemoOptions
+from demo.parts import VERSIONS, DemoBuilder, part_start
 from demo.people import ADMIN, Login, logins_read, people_ensure
-from demo.size import DemoSize
-from demo.texts import DemoTexts, collect_texts, prose_corpus
-from tenants.accounts.models import Tenant, User
-from tenants.datasets.models import GENERATIVE_TASKS, Corpus, Dataset, Split
-from tenants.datasets.services.corpora import corpus_upload
-from tenants.datasets.services.datasets import dataset_upload
-from versiontree.tree.models import Domain, Hplm, Root, RootKind, Version
-from versiontree.tree.services.domains import domain_create
-from versiontree.tree.services.hplms import hplm_create
-from versiontree.tree.services.roots import root_register
-from versiontree.tree.services.version_completion import version_retry
+from demo.record.models import THE_DEMO, Demo, DemoPart, Goal
+from demo.record.removal import part_versions_of, parts_remove, tenants_suspend
+from demo.record.selectors import DemoState
+from demo.record.services import demo_request
+from demo.version import DECODER, DOMAIN, ROOT, model_part
+from tenants.accounts.models import Tenant
+from tenants.base.background_jobs import Reporter, RunLater
+from versiontree.jobs.models import Job, JobState
+from versiontree.tree.models import Version
 
-ROOT_NAME: Final = "minilm"
-
-
-DOMAIN_NAME: Final = "python-docs"
-
-
-DOMAIN_ALPHA: Final = 60.0
-
-
-DECODER_NAME: Final = "smollm2"
-
-
-DECODER_LOWER_LAYERS: Final = 24
-"""Of the 30 layers of the packaged decoder. Fine-tuning computes them once for each text; the rest learns."""
+STEP_S: Final = 4.0
+"""After how many seconds the background job looks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,150 +43,154 @@ class DemoSummary:
 
 
 def demo_is_built(options: DemoOptions) -> bool:
-    """Whether the demo was built to its end once; what people do with it afterwards is theirs."""
-    return all(mark.is_file() for mark in _parts(options))
+    """Whether this copy's demo was built to its end once; what people do with it afterwards is theirs."""
+    built = DemoPart.unscoped.exclude(ready_at=None).values_list("name", "version")
+    return dict(built).items() >= {name: VERSIONS[name] for name in _wanted(options)}.items()
 
 
-def _parts(options: DemoOptions) -> Mapping[Path, Callable[[DemoTexts, User, Console, DemoOptions], None]]:
-    """What builds each part of the demo, by the file that says that it was built to its end."""
-    home = Path(settings.HMI_HOME)
-    encoders, generative = home / "demo.built", home / "demo.generative.built"
-    return {encoders: _encoders_build} | ({generative: _generative_build} if options.generative else {})
+def outdated_parts() -> list[DemoPart]:
+    """The parts that another version of the demo made, and that this copy makes otherwise or not at all."""
+    return [part for part in DemoPart.unscoped.all() if VERSIONS.get(part.name) != part.version]
 
 
 def demo_summary() -> DemoSummary:
-    """The demo's logins, and a first request that works."""
+    """The demo's logins, and a first request that works once the model is ready."""
     logins = logins_read()
     task = TASKS[0]
-    text = "Return the mean of the array elements along the given axis."
-    return DemoSummary(list(logins.values()), f"{task.tenant}/{task.hplm}", logins[task.tenant].api_key, text)
+    shown = [logins[name] for name in (ADMIN, *_tenants(demo_tasks(generative=True))) if name in logins]
+    return DemoSummary(shown, model_part(task), logins[task.tenant].api_key, task.try_text)
+
+
+def demo_people(options: DemoOptions) -> None:
+    """Make the demo's logins and tenants, and record that they are the demo's."""
+    people_ensure(generative=options.generative)
+    for task in demo_tasks(generative=options.generative):
+        part_start(model_part(task), Tenant.objects.get(slug=task.tenant))
 
 
 def demo_build(console: Console, options: DemoOptions) -> None:
-    """Build what is absent of the demo tree (10 to 25 minutes on two cores; nothing is downloaded).
+    """Have what is absent of the demo built, and show the progress until it is.
 
     Raises:
         DemoError: a job failed; the message is the job's own.
     """
-    people_ensure(generative=options.generative)
     if demo_is_built(options):
         return
-    admin = User.objects.get(username=ADMIN)
-    texts = collect_texts(DemoSize(options.scale), console)
-    for mark, build in _parts(options).items():
-        if not mark.is_file():
-            build(texts, admin, console, options)
-            mark.touch()
+    people_ensure(generative=options.generative)
+    demo_request(goal=Goal.BUILT, actor=None, options=options)
+    with DemoProgress(console, (TASKS[0].tenant, TASKS[0].hplm)) as progress:
+        while progress.update():
+            time.sleep(POLL_S)
+    if progress.status.state != DemoState.BUILT:
+        raise DemoError(progress.status.error or "It was removed meanwhile.")
 
 
-def _encoders_build(texts: DemoTexts, admin: User, console: Console, options: DemoOptions) -> None:
-    root = _root_ensure(texts.size, admin, options.root)
-    wait_until_ready([root], console)
-    domain = _domain_ensure(root, texts, admin)
-    wait_until_ready([domain], console)
-    hplms = [_hplm_ensure(task, domain if task.under_domain else root, texts) for task in TASKS]
-    wait_until_ready(hplms, console)
+def demo_advance(reporter: Reporter) -> None:
+    """Do what can be done now for the goal of the demo.
+
+    Raises:
+        RunLater: the goal is not reached yet.
+        DemoError: it cannot be reached, because jobs failed or were cancelled.
+    """
+    demo = Demo.objects.get(pk=THE_DEMO)
+    if demo.goal != Goal.BUILT:
+        _remove(list(DemoPart.unscoped.all()))
+        # Only if nobody has asked for something else meanwhile.
+        Demo.objects.filter(pk=THE_DEMO, goal=Goal.REBUILT).update(goal=Goal.BUILT)
+        demo.refresh_from_db()
+        if demo.goal == Goal.REMOVED:
+            return
+    options = DemoOptions(**demo.options)
+    _remove(outdated_parts())
+    demo_people(options)
+    _build(DemoBuilder(options), options, reporter)
+    _mark_ready()
+    _finish(options)
 
 
-def _generative_build(texts: DemoTexts, admin: User, console: Console, options: DemoOptions) -> None:
-    decoder = _decoder_ensure(admin, options.decoder)
-    wait_until_ready([decoder], console)
-    wait_until_ready([_hplm_ensure(task, decoder, texts) for task in WRITING_TASKS], console)
+def _remove(parts: Sequence[DemoPart]) -> None:
+    tenants = [part.tenant for part in parts if part.tenant is not None]
+    if not parts_remove(parts, actor=None):
+        raise RunLater(after_s=STEP_S)
+    tenants_suspend(tenants, actor=None)
 
 
-def _root_ensure(size: DemoSize, admin: User, source: str) -> Version:
-    known = Root.objects.filter(name=ROOT_NAME).first()
-    if known is not None:
-        return _going(known.versions.earliest("number"), admin)
-    corpus = _corpus_ensure("general-prose", partial(prose_corpus, size), admin)
-    return root_register(
-        name=ROOT_NAME,
-        source=source or encoder_checkpoint(),
-        corpus=corpus,
-        actor=admin,
-        settings=size.convert,
-    )
+def _build(make: DemoBuilder, options: DemoOptions, reporter: Reporter) -> None:
+    """Make what is absent and can be made: it stands on what is ready, and its turn has come."""
+    root = make.root()
+    below = [task for task in TASKS if not task.under_domain]
+    for task in _missing(below):
+        _read_texts(reporter, task.hplm)
+        make.dataset(task)
+        root.refresh_from_db()
+        if root.state == Version.State.READY:
+            make.model(task, root)
+    for task in _missing(below):  # the root may have become ready meanwhile
+        if root.state == Version.State.READY:
+            make.model(task, root)
+    _read_texts(reporter, DOMAIN)
+    make.domain_corpus()
+    under_domain = [task for task in TASKS if task.under_domain]
+    for task in _missing(under_domain):
+        make.dataset(task)
+    if root.state != Version.State.READY:
+        return
+    domain = make.domain(root)
+    if domain.state != Version.State.READY:
+        return
+    for task in _missing(under_domain):
+        make.model(task, domain)
+    if options.generative:
+        _build_generative(make, reporter)
 
 
-def _decoder_ensure(admin: User, source: str) -> Version:
-    known = Root.objects.filter(name=DECODER_NAME).first()
-    if known is not None:
-        return _going(known.versions.earliest("number"), admin)
-    return root_register(
-        name=DECODER_NAME,
-        source=source or decoder_checkpoint(),
-        kind=RootKind.DECODER,
-        lower_layers=None if source else DECODER_LOWER_LAYERS,
-        actor=admin,
-    )
+def _build_generative(make: DemoBuilder, reporter: Reporter) -> None:
+    decoder = make.decoder()
+    for task in _missing(WRITING_TASKS):
+        _read_texts(reporter, task.hplm)
+        make.dataset(task)
+        if decoder.state == Version.State.READY:
+            make.model(task, decoder)
 
 
-def _domain_ensure(root: Version, texts: DemoTexts, admin: User) -> Version:
-    known = Domain.unscoped.filter(name=DOMAIN_NAME, tenant=None).first()
-    if known is not None:
-        return _going(known.versions.earliest("number"), admin)
-    corpus = _corpus_ensure(DOMAIN_NAME, partial(texts.corpus, settings.HMI_CORPUS_MIN_WORDS), admin)
-    return domain_create(
-        tenant=None,
-        parent=root,
-        name=DOMAIN_NAME,
-        corpus=corpus,
-        actor=admin,
-        alpha=DOMAIN_ALPHA,
-        settings=texts.size.further_pretrain,
-    )
+def _read_texts(reporter: Reporter, of: str) -> None:
+    reporter.start_stage(f"reading the texts of {of}", 1)
 
 
-def _hplm_ensure(task: DemoTask, parent: Version, texts: DemoTexts) -> Version:
-    tenant = Tenant.objects.get(slug=task.tenant)
-    owner = User.objects.get(username=task.tenant)
-    known = Hplm.objects.for_tenant(tenant).filter(name=task.hplm, deleted_at=None).first()
-    if known is not None:
-        return _going(known.versions.earliest("number"), owner)
-    dataset = Dataset.objects.for_tenant(tenant).filter(name=task.hplm).first()
-    if dataset is None:
-        uploads = {
-            split: write_examples(examples, task.file_format, task.task)
-            for split, examples in texts.dataset(task).items()
-        }
-        dataset = dataset_upload(
-            tenant=tenant,
-            name=task.hplm,
-            task=task.task,
-            files={
-                split: (f"{split}.{task.file_format}", io.BytesIO(upload))
-                for split, upload in uploads.items()
-            },
-            columns=None,
-            actor=owner,
-        )
-    return hplm_create(
-        tenant=tenant,
-        name=task.hplm,
-        parent=parent,
-        dataset=dataset,
-        actor=owner,
-        settings=_fine_tune_settings(dataset, texts.size),
-    )
+def _missing(tasks: Sequence[DemoTask]) -> Iterator[DemoTask]:
+    """The tasks whose models were not made yet. Those that people deleted afterwards are not missing."""
+    made = DemoPart.unscoped.exclude(hplm=None, ready_at=None).values_list("name", flat=True)
+    return (task for task in tasks if model_part(task) not in set(made))
 
 
-def _fine_tune_settings(dataset: Dataset, size: DemoSize) -> dict[str, Any]:
-    if dataset.task in GENERATIVE_TASKS:
-        return size.fine_tune_generative
-    return size.fine_tune(dataset.splits.get(split=Split.TRAIN).rows)
+def _mark_ready() -> None:
+    """A part is ready once the versions that people wait for are."""
+    for part in DemoPart.unscoped.filter(ready_at=None):
+        versions = [version for version in part_versions_of(part) if not version.is_quick]
+        if versions and all(version.state == Version.State.READY for version in versions):
+            DemoPart.unscoped.filter(pk=part.pk).update(ready_at=timezone.now())
 
 
-def _corpus_ensure(name: str, content: Callable[[], bytes], admin: User) -> Corpus:
-    known = Corpus.unscoped.filter(tenant=None, name=name).first()
-    if known is not None:
-        return known
-    return corpus_upload(
-        tenant=None, name=name, stream=io.BytesIO(content()), filename=f"{name}.txt", actor=admin
-    )
+def _finish(options: DemoOptions) -> None:
+    """Return if all is ready. Raises DemoError if nothing goes on and something failed, else RunLater."""
+    if demo_is_built(options):
+        return
+    parts = list(DemoPart.unscoped.filter(ready_at=None))
+    versions = [version for part in parts for version in part_versions_of(part)]
+    failed = Job.unscoped.filter(version__in=versions, state__in=[JobState.FAILED, JobState.CANCELLED])
+    if failed.exists() and not any(version.state == Version.State.BUILDING for version in versions):
+        reasons = [
+            f"{job.get_kind_display()} of {job.version}: {job.error_message}"
+            for job in failed.filter(after__isnull=True) | failed.filter(after__state=JobState.SUCCEEDED)
+        ]
+        raise DemoError(" ".join(reasons))
+    raise RunLater(after_s=STEP_S)
 
 
-def _going(version: Version, actor: User) -> Version:
-    """An interrupted build's version, set going again if a job of it failed or was cancelled."""
-    if version.state == Version.State.FAILED:
-        version_retry(version=version, actor=actor)
-    return version
+def _wanted(options: DemoOptions) -> set[str]:
+    parts = {ROOT, DOMAIN, *map(model_part, TASKS)}
+    return parts | {DECODER, *map(model_part, WRITING_TASKS)} if options.generative else parts
+
+
+def _tenants(tasks: Sequence[DemoTask]) -> list[str]:
+    return list(dict.fromkeys(task.tenant for task in tasks))

@@ -6,7 +6,7 @@ from axes.models import AccessAttempt
 from django.contrib import admin
 from django.urls import URLPattern, path
 
-from hmi_site.dashboard import settings_in_use, views, workers
+from hmi_site.dashboard import demo, settings_in_use, views, workers
 from hmi_site.dashboard.tenant import TenantUsageAdmin
 from tenants.accounts.models import Tenant
 from tenants.base.admin.base import ModelAdmin, NoAddOrChangeAdmin
@@ -17,6 +17,7 @@ def dashboard_urls() -> list[URLPattern]:
     return [
         path("live/", views.dashboard_live, name="dashboard-live"),
         path("settings/", settings_in_use.settings_page, name="settings"),
+        path("demo/<slug:goal>/", demo.command_demo, name="demo-command"),
         path("serving/", workers.workers, name="serving-workers"),
         path("serving/drain/", workers.drain_all, name="serving-drain"),
         path("serving/<path:worker>/trace.json", workers.trace, name="serving-trace"),

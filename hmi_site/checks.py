@@ -1,6 +1,7 @@
 """Django system checks of the settings (`manage.py check`)."""
 
 import os
+import re
 import shutil
 import sysconfig
 from collections.abc import Iterator
@@ -18,11 +19,16 @@ from inference.logs import shown_setting
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import ExporterSettings
 from inference.visible_gpus import DEVICE_NAME, has_gpu
+from tenants.accounts.models.api_key import KEY_PATTERN, KEY_RULE
+from tenants.accounts.models.tenant import SLUG_PATTERN, SLUG_RULE
 from tenants.base.row_security import policies_missing, role_bypass
 from tenants.base.secrets import mask_secrets
 
 MIN_KEY_LENGTH = 32
 MIN_REDIS_VERSION = 7
+MIN_PASSWORD_LENGTH = 8
+USER_NAME = r"[\w.@+-]{1,150}"
+USER_RULE = "A user name is at most 150 letters, digits and @ . + - _."
 PRIVILEGED_PORTS = 1024
 CONSOLE_BACKEND = ".console.EmailBackend"
 OTHER_VARIABLES = frozenset(
@@ -128,6 +134,31 @@ def check_programs(**_: Any) -> list[CheckMessage]:
         for name, (number, what) in programs.items()
         if (path := getattr(settings, name)) is not None and not path.exists()
     ]
+
+
+@register()
+def check_first_account(**_: Any) -> list[CheckMessage]:
+    """The HMI_INIT_ settings fit together, and each has the form of what it names."""
+    hint = "Correct it or unset it; docs/operations.md says what it takes."
+    problems = _first_account_problems()
+    return [Error(f"{name} {problem}", hint=hint, id=number) for name, number, problem in problems]
+
+
+def _first_account_problems() -> Iterator[tuple[str, str, str]]:
+    tenant, user, key = settings.HMI_INIT_TENANT, settings.HMI_INIT_USER, settings.HMI_INIT_KEY
+    password = settings.HMI_INIT_PASSWORD
+    if tenant and not re.fullmatch(SLUG_PATTERN, tenant):
+        yield "HMI_INIT_TENANT", "hmi.E012", f"is {shown_setting(tenant)}. {SLUG_RULE}"
+    if user and not re.fullmatch(USER_NAME, user):
+        yield "HMI_INIT_USER", "hmi.E013", f"is {shown_setting(user)}. {USER_RULE}"
+    if password and len(password) < MIN_PASSWORD_LENGTH:
+        yield "HMI_INIT_PASSWORD", "hmi.E014", f"has fewer than {MIN_PASSWORD_LENGTH} characters."
+    if password and not user:
+        yield "HMI_INIT_PASSWORD", "hmi.E014", "is set, but HMI_INIT_USER is not."
+    if key and not KEY_PATTERN.fullmatch(key):
+        yield "HMI_INIT_KEY", "hmi.E015", f"cannot be used. {KEY_RULE}"
+    if key and not tenant:
+        yield "HMI_INIT_KEY", "hmi.E015", "is set, but HMI_INIT_TENANT is not."
 
 
 @register(Tags.security)

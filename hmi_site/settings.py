@@ -115,6 +115,11 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 CSRF_FAILURE_VIEW = "hmi_site.http.errors.csrf_failure"
+# The first tenant, user and key: the launcher creates them where they are absent (launcher/first_account.py).
+HMI_INIT_TENANT = env.text("HMI_INIT_TENANT")
+HMI_INIT_USER = env.text("HMI_INIT_USER")
+HMI_INIT_PASSWORD = env.text("HMI_INIT_PASSWORD")
+HMI_INIT_KEY = env.text("HMI_INIT_KEY")
 HMI_METRICS_TOKEN = env.text("HMI_METRICS_TOKEN")
 # Browsers share cookies between ports, and one machine may run several installations.
 SESSION_COOKIE_NAME = f"hmi_session_{HMI_PORT}"
@@ -155,6 +160,7 @@ INSTALLED_APPS = [
     "allauth",  # after frontend, whose templates override its own
     "allauth.account",
     "allauth.mfa",
+    "demo.record",
     "hmi_site",
 ]
 MIDDLEWARE = [

@@ -200,7 +200,7 @@ def _save_failure(job: Job, worker: str, error: Exception) -> None:
                 case WorkerStopping():
                     job_release(job_id=job.pk, worker=worker)
                 case RunLater():
-                    job_postpone(job_id=job.pk, worker=worker, at_once=error.at_once)
+                    job_postpone(job_id=job.pk, worker=worker, after_s=error.after_s)
                 case OperationalError() | InterfaceError():
                     # Not the job's fault, but it may happen again: lease recovery counts an attempt.
                     log.warning("Job %s lost the database; it is queued again later: %s", job.pk, error)

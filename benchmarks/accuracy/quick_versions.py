@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from rich.console import Console
 
@@ -57,7 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def measure(dataset: Dataset, inputs: Inputs, settings: FineTuneSettings, reporter: Reporter) -> harness.Row:
     """The row of a dataset: metrics in points, and processor seconds of both fits, each with the load of the
     root, and the quick one with its evaluation."""
-    of_both = {"root": inputs.root, "plots": inputs.plots, "task": inputs.task, "reporter": reporter}
+    of_both: dict[str, Any] = {
+        "root": inputs.root,
+        "plots": inputs.plots,
+        "task": inputs.task,
+        "reporter": reporter,
+    }
     with tempfile.TemporaryDirectory() as folder:
         quick, trained, answers = (Path(folder) / name for name in ("quick", "trained", "answers"))
 

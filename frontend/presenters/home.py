@@ -20,10 +20,12 @@ class OnboardingStep:
 
 
 def onboarding_steps(
-    *, data: bool, models: bool, ready: bool, keys: bool, requests: bool
+    *, roots: bool, data: bool, models: bool, ready: bool, keys: bool, requests: bool
 ) -> list[OnboardingStep]:
     """Return the first steps of a new tenant; an empty list if all are done."""
+    root = ("Wait for a root", "An administrator registers one; all models share it.", "tree")
     steps = [
+        *([] if roots else [OnboardingStep(*root, done=False)]),
         OnboardingStep(
             "Upload a dataset", "Texts with labels, prompts with completions, or chats.", "dataset_new", data
         ),

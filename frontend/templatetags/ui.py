@@ -20,11 +20,15 @@ from frontend.presenters import version_page
 from frontend.presenters.formatting import day_text, percent
 from frontend.presenters.navigation import NavigationGroup, NavigationPage, navigation_of
 from frontend.status import style_of
+from tenants.accounts.models import Tenant
+from tenants.base import hooks
 from tenants.base.plurals import counted, plural
+from tenants.base.ttl_cache import cached
 from versiontree.tree.models import Version
 
 register = template.Library()
 
+DEMO_CACHE_S: Final = 5.0
 THEME_COOKIE: Final = "hmi_theme"
 THEMES: Final = ("light", "dark")
 
@@ -70,6 +74,16 @@ def chosen_theme(context: Context) -> str:
     request = context.get("request")
     chosen = request.COOKIES.get(THEME_COOKIE, "") if request else ""
     return chosen if chosen in THEMES else ""
+
+
+@register.simple_tag
+def demo_models(tenant: Tenant) -> frozenset[str] | None:
+    """Return the names of the tenant's models that the demo made; None if the tenant is not of the demo."""
+    return cached(f"demo-models:{tenant.pk}", lambda: (_demo_models(tenant),), DEMO_CACHE_S)[0]
+
+
+def _demo_models(tenant: Tenant) -> frozenset[str] | None:
+    return next((names for names in hooks.demo_models(tenant) if names is not None), None)
 
 
 @register.simple_tag

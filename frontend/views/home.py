@@ -36,6 +36,7 @@ from tenants.usage.selectors import (
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.selectors.browsing import hplm_summaries, hplms_search
 from versiontree.tree.selectors.readiness import recent_usage
+from versiontree.tree.selectors.versions import has_ready_root
 
 RECENT = 5
 BUSIEST_SHOWN = 8
@@ -76,6 +77,7 @@ def home(request: TenantRequest) -> HttpResponse:
     data, quota = _recent_data(tenant), quota_of(tenant)
     context: dict[str, Any] = {
         "steps": onboarding_steps(
+            roots=has_ready_root(),
             data=bool(data),
             models=counts["models"] > 0,
             ready=counts["ready"] > 0,

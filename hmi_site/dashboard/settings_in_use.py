@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 
 from hmi_site import env
 
-SECRET: Final = re.compile(r"(?:^|_)(?:SECRET|TOKEN|PASSWORD)(?:_|$)")
+SECRET: Final = re.compile(r"(?:^|_)(?:SECRET|TOKEN|PASSWORD|INIT_KEY)(?:_|$)")
 HIDDEN: Final = "hidden"
 
 

@@ -24,10 +24,12 @@ from hmi_site.dashboard.alerts import (
     serving_alerts,
     work_alerts,
 )
+from hmi_site.dashboard.demo import demo_card
 from hmi_site.dashboard.disk import disks_in_use
 from hmi_site.dashboard.quotas import quotas_used_up
 from hmi_site.dashboard.serving import level_charts, roots, serving_or_none
 from hmi_site.dashboard.work import Jobs, jobs_by_day, jobs_now, requests_by_day
+from hmi_site.dashboard.workers import can_command
 from hmi_site.launcher.supervisor import recent_restarts
 from tenants.usage.models import UsageSum
 
@@ -45,13 +47,14 @@ def dashboard_live(request: HttpRequest) -> HttpResponse:
     return render(request, "hmi_site/dashboard_live.html", context)
 
 
-def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - unfold's signature
+def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """The context of the dashboard (unfold's DASHBOARD_CALLBACK)."""
     disks = disks_in_use()
     return {
         **context,
         **live_context(),
         "title": "Dashboard",
+        "demo": demo_card() if can_command(request) else None,
         "disks": disks,
         "slow_alerts": [*disk_alerts(disks), *quota_alerts(quotas_used_up())],
         "busiest": busiest_tenants(),

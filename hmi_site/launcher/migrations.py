@@ -19,6 +19,11 @@ With the earlier version, export what you want to keep:  python manage.py export
 With this version, start with an empty home and import:  HMI_HOME=/another/folder make up"""
 
 
+def database_is_empty() -> bool:
+    """Whether no table has been created yet."""
+    return not connection.introspection.table_names()
+
+
 def apply(console: Console) -> int:
     """Apply pending migrations and return their number.
 

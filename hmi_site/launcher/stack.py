@@ -4,9 +4,10 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 import psycopg
 import redis
@@ -42,16 +43,17 @@ from versiontree.tree.serving_manifest import manifest_publish
 
 POLL_S = 0.03
 CHECK_INTERVAL_S = 5.0
+SHOW_INTERVAL_S = 1.0
 EXIT_SIGNAL_DELAY_S = 1.0
 
 
 class Stack:
-    """All processes of the product, started in four stages. Each stage is ready before the next starts.
+    """All processes of the product. PostgreSQL and Valkey are ready before the others start.
 
-    The stages: PostgreSQL; Valkey; the inference worker, Celery workers and beat; the web server. Leaving the
-    block stops them in reverse order. If a child exits before all are ready, ChildError has its name and the
-    end of its log, except the inference worker when it lacks its device: the site says so and starts. Later
-    exits lead to restarts, however many (see `Supervisor`).
+    Those start together, in three stages: the inference worker and the Celery workers, beat, and the web
+    server. Leaving the block stops all stages in reverse order. If a child exits before all are ready,
+    ChildError has its name and the end of its log, except the inference worker when it lacks its device: the
+    site says so and starts. Later exits lead to restarts, however many (see `Supervisor`).
     Ctrl-C and SIGTERM leave the block without an error. Use a Stack once, in the main thread.
     """
 
@@ -89,20 +91,32 @@ class Stack:
             raise failure from None
         return isinstance(error, StopRequested)
 
-    def wait(self) -> None:
-        """Sleep until the block is interrupted; rotate logs. Raises ChildError if a socket was removed."""
+    def wait(self, show: Callable[[], bool] | None = None) -> NoReturn:
+        """Sleep until the block is interrupted; rotate logs. Raises ChildError if a socket was removed.
+
+        ``show`` is called every second until it returns False.
+        """
         missing: set[Path] = set()
         while True:
-            self._check_failure()
-            for service in self._services():
-                service.child.rotate_log()
-            before, missing = missing, self._missing_sockets()
-            for socket in before & missing:
-                raise ChildError(
-                    f"{socket} has been removed, so nothing can connect there any more.\n"
-                    "Start again; if something cleans that folder, set HMI_RUNTIME_DIR to another."
-                )
-            time.sleep(CHECK_INTERVAL_S)
+            missing = self._check(missing)
+            checked = time.monotonic()
+            while (left := checked + CHECK_INTERVAL_S - time.monotonic()) > 0:
+                show = show if show is not None and show() else None
+                time.sleep(SHOW_INTERVAL_S if show else left)
+
+    def _check(self, missing: set[Path]) -> set[Path]:
+        """Check the processes and rotate their logs. Returns the missing sockets, of which none may have been
+        missing before."""
+        self._check_failure()
+        for service in self._services():
+            service.child.rotate_log()
+        now = self._missing_sockets()
+        for socket in now & missing:
+            raise ChildError(
+                f"{socket} has been removed, so nothing can connect there any more.\n"
+                "Start again; if something cleans that folder, set HMI_RUNTIME_DIR to another."
+            )
+        return now
 
     def _missing_sockets(self) -> set[Path]:
         """The sockets that do not exist. Empty during a restart: a server that exits removes its socket."""
@@ -136,20 +150,25 @@ class Stack:
                 self.console.print(f"[yellow]![/yellow] Other users can enter {folder}; run chmod 700 on it.")
         self._start_postgres()
         self._start_valkey()
+        # In an empty database there is nothing that workers could do wrong before its tables are there.
+        early = self._launch_workers() if migrations.database_is_empty() else []
         applied = migrations.apply(self.console)
         self._print_state("Database", f"{applied} migrations applied" if applied else "up to date")
         manifest_publish()
-        self._start_stage(
+        workers = early or self._launch_workers()
+        self._await_all(*workers, *self._launch(Service(children.beat)), *self._launch_web())
+        self._print_worker_errors()
+        lock.write_url(self.url)
+        connections.close_all()
+
+    def _launch_workers(self) -> Sequence[Service]:
+        return self._launch(
             Service(children.inference_worker, is_optional=True),
             Service(children.training_worker),
             Service(children.quick_worker),
             Service(children.short_worker),
             Service(children.long_worker),
-            Service(children.beat),
         )
-        self._print_worker_errors()
-        self._start_web(lock)
-        connections.close_all()
 
     def _start_postgres(self) -> None:
         if not settings.HMI_EMBEDDED_POSTGRES:
@@ -183,33 +202,43 @@ class Stack:
         self._start_stage(Service(lambda: (server.prepare(), server.ready)))
         self._sockets.append(settings.HMI_RUNTIME_DIR / VALKEY_SOCKET)
 
-    def _start_web(self, lock: HomeLock) -> None:
+    def _launch_web(self) -> Sequence[Service]:
         port = choose_port(settings.HMI_HOST, settings.HMI_PORT)
         self._resources.callback(port.listener.close)
         for taken in port.taken:
             self.console.print(f"Port {taken} is in use.")
         if port.taken:
             self.console.print(f"Using port {port.number} instead.")
-        self._start_stage(Service(lambda: children.web(port)))
         shown = f"[{settings.HMI_HOST}]" if ":" in settings.HMI_HOST else settings.HMI_HOST
         self.url = f"http://{'localhost' if shown in {'0.0.0.0', '[::]'} else shown}:{port.number}"  # noqa: S104
-        lock.write_url(self.url)
+        return self._launch(Service(lambda: children.web(port)))
 
     def _start_stage(self, *stage: Service) -> None:
         """Start services together and wait until all are ready."""
-        started = time.monotonic()
+        self._await_all(*self._launch(*stage))
+
+    def _launch(self, *stage: Service) -> Sequence[Service]:
+        """Start services together, which are stopped together."""
         self._stages.append([*stage])
         for service in stage:
             with self._interrupts.deferred():  # until the process id is saved
                 service.child.start()
-        waiting = [*stage]
+            service.launched_at = time.monotonic()
+        return stage
+
+    def _await_all(self, *services: Service) -> None:
+        """Wait until all these services are ready."""
+        until = time.monotonic() + READY_TIMEOUT_S
+        waiting = [*services]
         while waiting:
             with self.console.status(f"Starting {', '.join(service.name for service in waiting)}"):
-                done = self._await_any(waiting, until=started + READY_TIMEOUT_S)
+                done = self._await_any(waiting, until=until)
             for service in done:
                 waiting.remove(service)
                 if service.is_up:
-                    self._print_state(service.name, f"ready in {time.monotonic() - started:.1f} s")
+                    self._print_state(
+                        service.name, f"ready in {time.monotonic() - service.launched_at:.1f} s"
+                    )
                 else:
                     self._print_state(service.name, "not ready; the others start", mark="[red]✗[/red]")
 

@@ -45,6 +45,7 @@ class Service:
         self.is_optional = is_optional
         self.child, self.ready = create_child()
         self.exits: list[float] = []
+        self.launched_at = 0.0
         self.is_down = False
         self.restart_at: float | None = None
         self.starting_since: float | None = None

@@ -107,7 +107,7 @@ class BatchProcessor:
         self._reporter.raise_if_cancelled()
         ran_s = time.monotonic() - self._started_at
         if ran_s > LONGEST_SLICE_S or (ran_s > self._time_slice_s and background_jobs_waiting()):
-            raise RunLater(at_once=True)
+            raise RunLater(after_s=0)
 
     def _reserve_request(self) -> DailyLimit | None:
         """Take one of the tenant's requests of this day, and return the limit if it was counted. Raises

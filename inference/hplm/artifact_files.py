@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -10,6 +10,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.nn import init
+from torch.overrides import TorchFunctionMode
 
 from inference.errors import HplmError
 
@@ -97,9 +99,26 @@ def build_uninitialized(build: Callable[[], Module]) -> Module:
 
     Initializing them would take as long as reading the file.
     """
-    with torch.device("meta"):
+    with torch.device("meta"), _WithoutInitialization():
         module = build()
     return module.to_empty(device="cpu")
+
+
+class _WithoutInitialization(TorchFunctionMode):
+    """Leaves out `torch.nn.init`: on the meta device its first call imports PyTorch's reference operators,
+    which takes longer than all else of loading a root."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        given = dict(kwargs or {})
+        if getattr(func, "__module__", "") == init.__name__:
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
 
 
 def load_weights(

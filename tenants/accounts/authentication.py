@@ -1,6 +1,5 @@
 """API keys in requests: ``Authorization: Bearer <key>`` or ``X-Api-Key: <key>``."""
 
-import re
 from hashlib import sha256
 from typing import Any, cast
 
@@ -13,13 +12,13 @@ from rest_framework.request import Request
 from structlog.contextvars import bind_contextvars
 
 from tenants.accounts.models import ApiKey, Tenant
+from tenants.accounts.models.api_key import KEY_PATTERN
 from tenants.accounts.services.api_keys import api_key_touch
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import enter_tenant, platform_scope
 from tenants.base.ttl_cache import cached
 
 INVALID_KEY_MESSAGE = "This API key is not valid: unknown, revoked or expired."
-KEY_PATTERN = re.compile(r"[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}")
 
 
 class TenantRequest(Request):

@@ -26,6 +26,7 @@ class BackgroundKind(StrEnum):
     FINE_TUNING_START = "fine_tuning_start"
     UPLOAD_CHECK = "upload_check"
     BATCH = "batch"
+    DEMO = "demo"
 
 
 MAX_ATTEMPTS: Final = 32_767
@@ -46,12 +47,12 @@ class Reporter(Protocol):
 
 
 class RunLater(Exception):
-    """The job cannot be done yet. It is queued again with all its attempts, and runs in a minute, or
-    ``at_once`` behind the jobs that wait."""
+    """The job cannot be done yet. It is queued again with all its attempts, and runs after some seconds, or
+    with 0 at once behind the jobs that wait."""
 
-    def __init__(self, *, at_once: bool = False) -> None:
+    def __init__(self, *, after_s: float = 60.0) -> None:
         super().__init__()
-        self.at_once = at_once
+        self.after_s = after_s
 
 
 @dataclass(frozen=True, slots=True)

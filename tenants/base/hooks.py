@@ -80,6 +80,9 @@ check_details: "Hook[[UploadCheck, CheckResult], dict[str, Any]]" = Hook()
 takeout_parts: "Hook[[Tenant], Iterator[TakeoutPart]]" = Hook()
 """Returns the files of a tenant's takeout."""
 
+demo_models: "Hook[[Tenant], frozenset[str] | None]" = Hook()
+"""Returns the names of the models that the demo made for a tenant, None if the tenant is not of the demo."""
+
 decoder_checkpoint_check: "Hook[[Path], None]" = Hook()
 """A folder is about to be registered as the checkpoint of a decoder; may raise ``HmiError``."""
 

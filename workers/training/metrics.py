@@ -1,18 +1,16 @@
 """Metrics of predictions, beside those of trivial baselines."""
 
 import string
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
-from seqeval.metrics import classification_report as entity_report
-from seqeval.scheme import IOB2
 from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
 from sklearn.preprocessing import MultiLabelBinarizer
 
+from inference.text.predictions import iob2_spans
 from workers.training.datasets import OUTSIDE
 
 Tagged = tuple[Sequence[str], Sequence[str]]
@@ -153,7 +151,7 @@ def tagging_metrics(
     *,
     train: Iterable[Tagged],
 ) -> dict[str, Any]:
-    """Strict entity-level F1 under IOB2 (seqeval), also per entity type.
+    """Strict entity-level F1 under IOB2, micro-averaged (as seqeval computes it), also per entity type.
 
     `majority_baseline` is the F1 of the most frequent tag for every word (0 when that is "O"),
     `word_baseline` that of each word's most frequent tag in `train`.
@@ -161,8 +159,7 @@ def tagging_metrics(
     train = list(train)
     usual = most_frequent(tag for _, tags in train for tag in tags)
     by_word = most_frequent_tags(train)
-    report = _entities(expected, predicted)
-    overall = _figures(report["micro avg"])
+    overall, per_label = _entities(expected, predicted)
     pairs = [(a, b) for x, y in zip(expected, predicted, strict=True) for a, b in zip(x, y, strict=True)]
     return {
         "metric": "f1",
@@ -172,7 +169,7 @@ def tagging_metrics(
         "word_accuracy": sum(a == b for a, b in pairs) / len(pairs) if pairs else 0.0,
         "majority_baseline": _f1(expected, [well_formed([usual] * len(tags)) for tags in expected]),
         "word_baseline": _f1(expected, [tag_by_word(text, by_word) for text in words]),
-        "per_label": {name: _figures(row) for name, row in report.items() if not name.endswith(" avg")},
+        "per_label": per_label,
     }
 
 
@@ -215,22 +212,30 @@ def _share_equal(expected: Sequence[str], predicted: Sequence[str]) -> float:
 
 
 def _f1(expected: Sequence[list[str]], predicted: Sequence[list[str]]) -> float:
-    return _figures(_entities(expected, predicted)["micro avg"])["f1"]
+    return _entities(expected, predicted)[0]["f1"]
 
 
-def _entities(expected: Sequence[list[str]], predicted: Sequence[list[str]]) -> dict[str, dict[str, float]]:
-    """seqeval's report, or an empty one where neither side holds an entity, which seqeval refuses."""
-    if all(tag == OUTSIDE for tags in (*expected, *predicted) for tag in tags):
-        return {"micro avg": {"precision": 0.0, "recall": 0.0, "f1-score": 0.0, "support": 0}}
-    with warnings.catch_warnings():
-        # seqeval warns of types without predictions; the report shows them as zero.
-        warnings.simplefilter("ignore")
-        report: dict[str, dict[str, float]] = entity_report(
-            list(expected), list(predicted), output_dict=True, mode="strict", scheme=IOB2, zero_division=0
-        )
-    return report
+def _entities(
+    expected: Sequence[list[str]], predicted: Sequence[list[str]]
+) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """The figures of all entities together and of each type. An entity is found if its type and both of its
+    ends are right."""
+    right, found, wanted = Counter[str](), Counter[str](), Counter[str]()
+    for tags, others in zip(expected, predicted, strict=True):
+        spans, answers = set(iob2_spans(tags)), set(iob2_spans(others))
+        wanted.update(label for label, _, _ in spans)
+        found.update(label for label, _, _ in answers)
+        right.update(label for label, _, _ in spans & answers)
+    per_label = {
+        label: _figures(right[label], found[label], wanted[label]) for label in sorted({*found, *wanted})
+    }
+    return _figures(right.total(), found.total(), wanted.total()), per_label
 
 
-def _figures(row: dict[str, float]) -> dict[str, float]:
-    figures = {name: float(row[name]) for name in ("precision", "recall")}
-    return {**figures, "f1": float(row["f1-score"]), "support": int(row["support"])}
+def _figures(right: int, found: int, wanted: int) -> dict[str, float]:
+    return {
+        "precision": right / max(1, found),
+        "recall": right / max(1, wanted),
+        "f1": 2 * right / max(1, found + wanted),
+        "support": wanted,
+    }

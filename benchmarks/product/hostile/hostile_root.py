@@ -1,4 +1,4 @@
-"""Registers a root with the hostile chat template, and a model of it."""
+"""Registers a root with the hostile chat template, and models of it and of others."""
 
 import time
 from contextlib import suppress
@@ -14,8 +14,9 @@ from benchmarks.product.hostile.templates import TEMPLATE
 from tests.unit.tiny_decoder import HIDDEN, tiny_decoder_folder
 
 ROOT_NAME, POSITIONS, LAYERS = "hostile-writer", 8192, 3
+SMOLLM2_LAYERS, SMOLLM2_HIDDEN = 30, 576
 READY_WITHIN_S, POLL_S = 90.0, 0.3
-QUERY: Final = "base_model.model.model.layers.2.self_attn.q_proj"
+QUERY: Final = "base_model.model.model.layers.{}.self_attn.q_proj"
 LORA: Final[dict[str, Any]] = {
     "peft_type": "LORA",
     "task_type": "CAUSAL_LM",
@@ -43,21 +44,33 @@ def templated_model(admin: httpx.Client, writer: httpx.Client, folder: Path, nam
         root = writer.get(f"/api/v1/versions/{root['id']}").json()
     if root["state"] != "ready":
         return ""
-    made = writer.post(
-        "/api/v1/import/adapter",
-        data={"parent": str(root["id"]), "name": name, "task": "chat"},
-        files={"archive": ("a.zip", archive(LORA, save(_lora())), "application/zip")},
-    )
-    made.raise_for_status()
+    _import_model(writer, root["id"], name, "chat", _lora(LAYERS - 1, HIDDEN))
     with suppress(httpx.TimeoutException):
         _wait_until_answered(writer, name, latest)
     return name
 
 
-def _lora() -> dict[str, torch.Tensor]:
+def smollm2_model(http: httpx.Client, root: int, name: str) -> str:
+    """The name of a new model of SmolLM2-135M that continues texts. Raises httpx.HTTPError."""
+    _import_model(http, root, name, "generation", _lora(SMOLLM2_LAYERS - 1, SMOLLM2_HIDDEN))
+    return name
+
+
+def _import_model(http: httpx.Client, root: int, name: str, task: str, lora: dict[str, torch.Tensor]) -> None:
+    """Import a LoRA as a model. Raises httpx.HTTPError."""
+    made = http.post(
+        "/api/v1/import/adapter",
+        data={"parent": str(root), "name": name, "task": task},
+        files={"archive": ("a.zip", archive(LORA, save(lora)), "application/zip")},
+    )
+    made.raise_for_status()
+
+
+def _lora(layer: int, hidden: int) -> dict[str, torch.Tensor]:
+    query = QUERY.format(layer)
     return {
-        f"{QUERY}.lora_A.weight": torch.zeros(4, HIDDEN),
-        f"{QUERY}.lora_B.weight": torch.zeros(HIDDEN, 4),
+        f"{query}.lora_A.weight": torch.zeros(4, hidden),
+        f"{query}.lora_B.weight": torch.zeros(hidden, 4),
     }
 
 

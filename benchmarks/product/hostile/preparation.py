@@ -12,21 +12,20 @@ from typing import Any, Final, Self
 import httpx
 import numpy as np
 
-from benchmarks.product.hostile.floods import QUOTA
-from benchmarks.product.hostile.hostile_root import templated_model
+from benchmarks.product.hostile.floods import CONTINUING, QUOTA
+from benchmarks.product.hostile.hostile_root import smollm2_model, templated_model
 from benchmarks.product.hostile.product import Product
 from benchmarks.product.hostile.target import Target, sign_in
 from benchmarks.product.hostile.traces import Marker
 
-GOOD, BAD, WRITER, ADMIN = "acme", "umbrella", "vandelay", "admin"
+GOOD, BAD, WRITER, ADMIN = "acme", "umbrella", "hooli", "admin"
 MODELS: Final = {
-    GOOD: "package-of-docstring",
-    BAD: "declared-types",
-    WRITER: "explain-parameter",
-    "initech": "section-of-paragraph",
-    "hooli": "describe-function",
+    GOOD: "language",
+    BAD: "reading-ease",
+    WRITER: "support-requests",
+    "initech": "library",
 }
-WITH_SMALL_QUOTA: Final = ("initech", "hooli")
+WITH_SMALL_QUOTA: Final = {"initech": MODELS["initech"], "globex": CONTINUING}
 ROOT: Final = "minilm"
 FILE_BYTES, DATASET_ROWS, ROW_CHARACTERS = 16 * 1024**2, 400, 600
 QUOTAS: Final = "/admin/usage/quota/"
@@ -57,7 +56,9 @@ class Preparation:
         """The attacker's files and ids, its second tenant, a hostile root, and tenants with a small quota.
         Raises httpx.HTTPError."""
         http, writer = self.attackers
-        [version] = rows_of(http, f"/api/v1/models/{MODELS[BAD]}/versions")
+        version, written = _latest(http, MODELS[BAD]), _latest(writer, MODELS[WRITER])
+        with self._with_key("globex") as continuing:
+            smollm2_model(continuing, written["parent"], CONTINUING)
         file = {"file": ("large.jsonl", b'{"custom_id": "%s"}\n' % (b"a" * FILE_BYTES))}
         sent = http.post("/v1/files", data={"purpose": "batch"}, files=file)
         sent.raise_for_status()
@@ -84,7 +85,9 @@ class Preparation:
                 "hplm": MODELS[WRITER],
             },
             templated=templated_model(self.admin, writer, folder, "templated"),
-            quotas={f"{name}/{MODELS[name]}": self._logins[name]["api_key"] for name in WITH_SMALL_QUOTA},
+            quotas={
+                f"{name}/{model}": self._logins[name]["api_key"] for name, model in WITH_SMALL_QUOTA.items()
+            },
         )
 
     def _set_quota(self, slug: str, requests: int) -> None:
@@ -118,6 +121,11 @@ def rows_of(http: httpx.Client, path: str) -> list[dict[str, Any]]:
     found = answer.json()
     rows: list[dict[str, Any]] = found.get("results") or found.get("data") or []
     return rows
+
+
+def _latest(http: httpx.Client, hplm: str) -> dict[str, Any]:
+    """The latest version of a model."""
+    return max(rows_of(http, f"/api/v1/models/{hplm}/versions"), key=lambda row: int(row["number"]))
 
 
 def _long_dataset(http: httpx.Client) -> int:

@@ -20,6 +20,7 @@ READY_LINE: Final = "Ctrl-C stops everything."
 START_TIMEOUT_S, BUILD_TIMEOUT_S, STOP_TIMEOUT_S = 180.0, 1800.0, 90.0
 POLL_S: Final = 0.05
 DEMO_SCALE: Final = "0.02"
+DEMO: Final = ("--demo-scale", DEMO_SCALE, "--generative")
 CHILDREN: Final = {
     "inference worker": "inference.worker",
     "training worker": "--queues training",
@@ -55,7 +56,7 @@ class Product:
         self.starts += 1
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), "up", "--demo-scale", DEMO_SCALE],
+                [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), "up", *DEMO],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -109,6 +109,13 @@ class Migration(migrations.Migration):
                 "verbose_name": "user",
                 "verbose_name_plural": "users",
                 "abstract": False,
+                "constraints": [
+                    models.UniqueConstraint(
+                        django.db.models.functions.text.Lower("username"),
+                        name="user_names_differ_in_more_than_case",
+                        violation_error_message="There is already a user with this name (ignoring case).",
+                    )
+                ],
             },
             managers=[
                 ("objects", django.contrib.auth.models.UserManager()),
@@ -246,6 +253,18 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("tenant", "user"),
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("tenant", "user"),
+                        name="one_membership_per_tenant_and_user",
+                        violation_error_message="This user is already a member of the tenant.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("role__in", ["owner", "developer", "viewer"])),
+                        name="membership_role_is_known",
+                        violation_error_message="The role must be owner, developer or viewer.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -322,6 +341,38 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("-created_at", "-pk"),
+                "indexes": [
+                    models.Index(fields=["tenant", "-created_at"], name="invitations_by_tenant_and_time")
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("state", "waiting")),
+                        fields=("tenant", "email"),
+                        name="one_waiting_invitation_per_tenant_and_email",
+                        violation_error_message="This address already has an open invitation to the tenant.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("role__in", ["owner", "developer", "viewer"])),
+                        name="invitation_role_is_known",
+                        violation_error_message="The role must be owner, developer or viewer.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("state__in", ["waiting", "accepted", "withdrawn", "replaced"])),
+                        name="invitation_state_is_known",
+                        violation_error_message="The state of the invitation is unknown.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("ended_at", None), ("state", "waiting")),
+                            models.Q(
+                                models.Q(("state", "waiting"), _negated=True), ("ended_at__isnull", False)
+                            ),
+                            _connector="OR",
+                        ),
+                        name="invitation_has_ended_or_waits",
+                        violation_error_message="An invitation has an end exactly when it is no longer open.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -355,6 +406,10 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("-created_at", "key_digest"),
+                "indexes": [
+                    models.Index(fields=["tenant", "-created_at"], name="idempotent_by_tenant_and_time"),
+                    models.Index(fields=["created_at"], name="idempotent_by_time"),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -454,118 +509,35 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "API keys",
                 "ordering": ("-created",),
                 "abstract": False,
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("id", models.F("prefix"))),
+                        name="api_key_is_named_by_its_prefix",
+                        violation_error_message="The id of an API key must be its prefix.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("scopes__contains", []),
+                            ("scopes__contained_by", ["infer", "manage"]),
+                            models.Q(("scopes", []), _negated=True),
+                        ),
+                        name="api_key_scopes_are_known",
+                        violation_error_message="Choose at least one scope.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("revoked", True), ("revoked_at", None), _connector="OR"),
+                        name="api_key_revoked_at_a_time_is_revoked",
+                        violation_error_message="Only a revoked key has a time of revocation.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("requests_per_minute__gt", 0), ("tokens_per_minute__gt", 0)),
+                        name="api_key_rates_are_above_0",
+                        violation_error_message="Rate limits must be above 0.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name="user",
-            constraint=models.UniqueConstraint(
-                django.db.models.functions.text.Lower("username"),
-                name="user_names_differ_in_more_than_case",
-                violation_error_message="There is already a user with this name (ignoring case).",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="membership",
-            constraint=models.UniqueConstraint(
-                fields=("tenant", "user"),
-                name="one_membership_per_tenant_and_user",
-                violation_error_message="This user is already a member of the tenant.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="membership",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("role__in", ["owner", "developer", "viewer"])),
-                name="membership_role_is_known",
-                violation_error_message="The role must be owner, developer or viewer.",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="invitation",
-            index=models.Index(fields=["tenant", "-created_at"], name="invitations_by_tenant_and_time"),
-        ),
-        migrations.AddConstraint(
-            model_name="invitation",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("state", "waiting")),
-                fields=("tenant", "email"),
-                name="one_waiting_invitation_per_tenant_and_email",
-                violation_error_message="This address already has an open invitation to the tenant.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="invitation",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("role__in", ["owner", "developer", "viewer"])),
-                name="invitation_role_is_known",
-                violation_error_message="The role must be owner, developer or viewer.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="invitation",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("state__in", ["waiting", "accepted", "withdrawn", "replaced"])),
-                name="invitation_state_is_known",
-                violation_error_message="The state of the invitation is unknown.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="invitation",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("ended_at", None), ("state", "waiting")),
-                    models.Q(models.Q(("state", "waiting"), _negated=True), ("ended_at__isnull", False)),
-                    _connector="OR",
-                ),
-                name="invitation_has_ended_or_waits",
-                violation_error_message="An invitation has an end exactly when it is no longer open.",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="idempotentresponse",
-            index=models.Index(fields=["tenant", "-created_at"], name="idempotent_by_tenant_and_time"),
-        ),
-        migrations.AddIndex(
-            model_name="idempotentresponse",
-            index=models.Index(fields=["created_at"], name="idempotent_by_time"),
-        ),
-        migrations.AddConstraint(
-            model_name="apikey",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("id", models.F("prefix"))),
-                name="api_key_is_named_by_its_prefix",
-                violation_error_message="The id of an API key must be its prefix.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="apikey",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("scopes__contains", []),
-                    ("scopes__contained_by", ["infer", "manage"]),
-                    models.Q(("scopes", []), _negated=True),
-                ),
-                name="api_key_scopes_are_known",
-                violation_error_message="Choose at least one scope.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="apikey",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("revoked", True), ("revoked_at", None), _connector="OR"),
-                name="api_key_revoked_at_a_time_is_revoked",
-                violation_error_message="Only a revoked key has a time of revocation.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="apikey",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("requests_per_minute__gt", 0), ("tokens_per_minute__gt", 0)),
-                name="api_key_rates_are_above_0",
-                violation_error_message="Rate limits must be above 0.",
-            ),
         ),
     ]

@@ -1,6 +1,7 @@
 """API keys: hashed, with a visible prefix, scopes, expiry and revocation."""
 
-from typing import ClassVar
+import re
+from typing import ClassVar, Final
 
 from django.conf import settings
 from django.db import models
@@ -11,6 +12,9 @@ from rest_framework_api_key.models import AbstractAPIKey, BaseAPIKeyManager
 from tenants.accounts.models.tenant import Tenant
 from tenants.base.managers import TenantScopedManager
 from tenants.usage.models import rate
+
+KEY_PATTERN: Final = re.compile(r"[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}")
+KEY_RULE: Final = "A key is 8 letters or digits, a dot, and 32 letters or digits."
 
 
 class Scope(models.TextChoices):
@@ -31,6 +35,11 @@ class ApiKeyManager(BaseAPIKeyManager):
         plaintext: str = super().assign_key(obj)
         obj.pk = obj.prefix
         return plaintext
+
+    def assign_plaintext(self, obj: AbstractAPIKey, plaintext: str) -> None:
+        """Store the hash and the prefix of a plaintext that has the form of a generated key."""
+        obj.prefix = obj.pk = plaintext.partition(".")[0]
+        obj.hashed_key = self.key_generator.hash(plaintext)
 
     def get_usable_keys(self) -> "models.QuerySet[ApiKey]":
         return self.filter(revoked=False).select_related("tenant")

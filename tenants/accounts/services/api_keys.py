@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from tenants.accounts.models import ApiKey, Scope, Tenant, User
+from tenants.accounts.models.api_key import KEY_PATTERN, KEY_RULE
 from tenants.accounts.selectors import api_keys_active
 from tenants.accounts.services.tenants import clean_name
 from tenants.audit.services import Actor, audit_record
@@ -55,6 +56,33 @@ def api_key_create(
         detail={"name": key.name, "scopes": key.scopes},
     )
     return key, plaintext
+
+
+@transaction.atomic
+def api_key_import(
+    *, tenant: Tenant, name: str, plaintext: str, scopes: Sequence[str], created_by: User | None
+) -> ApiKey:
+    """Create a key whose plaintext the caller has chosen. Raises ``invalid_field`` if it has another form
+    than generated keys, ``conflict`` if there is a key with its prefix, and what ``api_key_create`` raises.
+    """
+    if not KEY_PATTERN.fullmatch(plaintext):
+        raise HmiError(ErrorCode.INVALID_FIELD, KEY_RULE, param="key")
+    key = ApiKey(
+        tenant=tenant,
+        name=clean_name(name, max_length=50),
+        scopes=clean_scopes(scopes),
+        created_by=created_by,
+    )
+    quota_lock(tenant=tenant)
+    quota_check(tenant=tenant, what="API keys", having=api_keys_active(tenant).count())
+    ApiKey.unscoped.assign_plaintext(key, plaintext)
+    if ApiKey.unscoped.filter(pk=key.pk).exists():
+        message = f"There is already a key with the prefix {key.prefix}."
+        raise HmiError(ErrorCode.CONFLICT, message, param="key")
+    key.save(force_insert=True)
+    detail = {"name": key.name, "scopes": key.scopes}
+    audit_record(verb="api_key.create", subject=key.prefix, tenant=tenant, actor=created_by, detail=detail)
+    return key
 
 
 @transaction.atomic

@@ -63,6 +63,29 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name_plural": "corpora",
                 "ordering": ("-created_at", "-id"),
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("tenant", "name"),
+                        name="one_corpus_per_tenant_and_name",
+                        nulls_distinct=False,
+                        violation_error_message="There is already a corpus of this name.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("name__regex", "^\\S([^\\r\\n\\t]*\\S)?$")),
+                        name="corpus_name_is_plain",
+                        violation_error_message="A name is one line, with no space at either end.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("sha256__regex", "^[0-9a-f]{64}$")),
+                        name="corpus_sha256_is_hex",
+                        violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("rows__gt", 0), ("size_bytes__gt", 0), ("words__gt", 0)),
+                        name="corpus_is_not_empty",
+                        violation_error_message="A corpus must not be empty.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -124,6 +147,41 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("-created_at", "-id"),
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("tenant", "name"),
+                        name="one_dataset_per_tenant_and_name",
+                        violation_error_message="There is already a dataset of this name.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("name__regex", "^\\S([^\\r\\n\\t]*\\S)?$")),
+                        name="dataset_name_is_plain",
+                        violation_error_message="A name is one line, with no space at either end.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "task__in",
+                                [
+                                    "classification",
+                                    "multilabel",
+                                    "regression",
+                                    "tagging",
+                                    "question_answering",
+                                    "generation",
+                                    "chat",
+                                ],
+                            )
+                        ),
+                        name="dataset_task_is_known",
+                        violation_error_message="The task is unknown.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("labels__contains", []), models.Q(("labels", []), _negated=True)),
+                        name="dataset_has_labels",
+                        violation_error_message="A dataset needs at least one label.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -158,6 +216,28 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("dataset", "id"),
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("dataset", "split"),
+                        name="one_file_per_dataset_and_split",
+                        violation_error_message="The dataset already has a file for this split.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("split__in", ["train", "dev", "test"])),
+                        name="dataset_split_is_known",
+                        violation_error_message="The split must be train, dev or test.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("sha256__regex", "^[0-9a-f]{64}$")),
+                        name="split_sha256_is_hex",
+                        violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("rows__gt", 0), ("size_bytes__gt", 0)),
+                        name="split_is_not_empty",
+                        violation_error_message="A split must not be empty.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -212,6 +292,18 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("-created_at", "-id"),
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("purpose__in", ["fine-tune", "batch", "batch_output"])),
+                        name="file_purpose_is_known",
+                        violation_error_message="The purpose of the file is unknown.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("sha256__regex", "^[0-9a-f]{64}$")),
+                        name="file_sha256_is_hex",
+                        violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -293,6 +385,18 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("-created_at", "-id"),
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("state__in", ["pending", "completed", "cancelled"])),
+                        name="multipart_upload_state_is_known",
+                        violation_error_message="The state of the upload is unknown.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("size_bytes__gt", 0)),
+                        name="multipart_upload_is_not_empty",
+                        violation_error_message="An upload must not be empty.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -347,6 +451,22 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("-created_at", "id"),
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("created_by", None), ("api_key", None), _connector="XOR"),
+                        name="upload_is_of_a_person_or_a_key",
+                        violation_error_message="An upload is created by either a user or an API key.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("completed_at", None), ("sha256", "")),
+                            models.Q(("completed_at__isnull", False), ("sha256__regex", "^[0-9a-f]{64}$")),
+                            _connector="OR",
+                        ),
+                        name="upload_is_complete_with_its_sha256",
+                        violation_error_message="An upload has a SHA-256 digest exactly when it is complete.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -444,203 +564,35 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("-created_at", "id"),
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("state__in", ("waiting", "running"))),
+                        fields=["dispatched_at"],
+                        name="upload_check_active",
+                    )
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("created_by", None), ("api_key", None), _connector="XOR"),
+                        name="check_is_of_a_person_or_a_key",
+                        violation_error_message="A check is created by either a user or an API key.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("kind__in", ["corpus", "dataset"])),
+                        name="check_kind_is_known",
+                        violation_error_message="The check must be of a corpus or a dataset.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("state__in", ["waiting", "running", "passed", "stored", "refused"])
+                        ),
+                        name="check_state_is_known",
+                        violation_error_message="The state of the check is unknown.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name="corpus",
-            constraint=models.UniqueConstraint(
-                fields=("tenant", "name"),
-                name="one_corpus_per_tenant_and_name",
-                violation_error_message="There is already a corpus of this name.",
-                nulls_distinct=False,
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="corpus",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("name__regex", "^\\S([^\\r\\n\\t]*\\S)?$")),
-                name="corpus_name_is_plain",
-                violation_error_message="A name is one line, with no space at either end.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="corpus",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("sha256__regex", "^[0-9a-f]{64}$")),
-                name="corpus_sha256_is_hex",
-                violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="corpus",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("rows__gt", 0), ("size_bytes__gt", 0), ("words__gt", 0)),
-                name="corpus_is_not_empty",
-                violation_error_message="A corpus must not be empty.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="dataset",
-            constraint=models.UniqueConstraint(
-                fields=("tenant", "name"),
-                name="one_dataset_per_tenant_and_name",
-                violation_error_message="There is already a dataset of this name.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="dataset",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("name__regex", "^\\S([^\\r\\n\\t]*\\S)?$")),
-                name="dataset_name_is_plain",
-                violation_error_message="A name is one line, with no space at either end.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="dataset",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    (
-                        "task__in",
-                        [
-                            "classification",
-                            "multilabel",
-                            "regression",
-                            "tagging",
-                            "question_answering",
-                            "generation",
-                            "chat",
-                        ],
-                    )
-                ),
-                name="dataset_task_is_known",
-                violation_error_message="The task is unknown.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="dataset",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("labels__contains", []), models.Q(("labels", []), _negated=True)),
-                name="dataset_has_labels",
-                violation_error_message="A dataset needs at least one label.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="datasetsplit",
-            constraint=models.UniqueConstraint(
-                fields=("dataset", "split"),
-                name="one_file_per_dataset_and_split",
-                violation_error_message="The dataset already has a file for this split.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="datasetsplit",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("split__in", ["train", "dev", "test"])),
-                name="dataset_split_is_known",
-                violation_error_message="The split must be train, dev or test.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="datasetsplit",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("sha256__regex", "^[0-9a-f]{64}$")),
-                name="split_sha256_is_hex",
-                violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="datasetsplit",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("rows__gt", 0), ("size_bytes__gt", 0)),
-                name="split_is_not_empty",
-                violation_error_message="A split must not be empty.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="file",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("purpose__in", ["fine-tune", "batch", "batch_output"])),
-                name="file_purpose_is_known",
-                violation_error_message="The purpose of the file is unknown.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="file",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("sha256__regex", "^[0-9a-f]{64}$")),
-                name="file_sha256_is_hex",
-                violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="multipartupload",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("state__in", ["pending", "completed", "cancelled"])),
-                name="multipart_upload_state_is_known",
-                violation_error_message="The state of the upload is unknown.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="multipartupload",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("size_bytes__gt", 0)),
-                name="multipart_upload_is_not_empty",
-                violation_error_message="An upload must not be empty.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="upload",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("created_by", None), ("api_key", None), _connector="XOR"),
-                name="upload_is_of_a_person_or_a_key",
-                violation_error_message="An upload is created by either a user or an API key.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="upload",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("completed_at", None), ("sha256", "")),
-                    models.Q(("completed_at__isnull", False), ("sha256__regex", "^[0-9a-f]{64}$")),
-                    _connector="OR",
-                ),
-                name="upload_is_complete_with_its_sha256",
-                violation_error_message="An upload has a SHA-256 digest exactly when it is complete.",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="uploadcheck",
-            index=models.Index(
-                condition=models.Q(("state__in", ("waiting", "running"))),
-                fields=["dispatched_at"],
-                name="upload_check_active",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="uploadcheck",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("created_by", None), ("api_key", None), _connector="XOR"),
-                name="check_is_of_a_person_or_a_key",
-                violation_error_message="A check is created by either a user or an API key.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="uploadcheck",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("kind__in", ["corpus", "dataset"])),
-                name="check_kind_is_known",
-                violation_error_message="The check must be of a corpus or a dataset.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="uploadcheck",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("state__in", ["waiting", "running", "passed", "stored", "refused"])),
-                name="check_state_is_known",
-                violation_error_message="The state of the check is unknown.",
-            ),
         ),
     ]

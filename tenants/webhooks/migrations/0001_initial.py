@@ -63,6 +63,36 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "webhook",
                 "ordering": ("created_at", "id"),
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("kinds__contains", []),
+                            (
+                                "kinds__contained_by",
+                                [
+                                    "job.started",
+                                    "job.succeeded",
+                                    "job.failed",
+                                    "job.cancelled",
+                                    "alias.moved",
+                                    "version.drifted",
+                                    "batch.completed",
+                                    "batch.failed",
+                                    "batch.cancelled",
+                                    "batch.expired",
+                                ],
+                            ),
+                            models.Q(("kinds", []), _negated=True),
+                        ),
+                        name="webhook_kinds_are_known",
+                        violation_error_message="Choose at least one kind of event.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("secret", ""), _negated=True),
+                        name="webhook_has_a_secret",
+                        violation_error_message="A webhook needs a secret.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -137,108 +167,64 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name_plural": "webhook deliveries",
                 "ordering": ("-created_at", "-id"),
+                "indexes": [
+                    models.Index(fields=["endpoint", "-created_at"], name="delivery_endpoint_newest"),
+                    models.Index(
+                        condition=models.Q(("state", "waiting")),
+                        fields=["endpoint", "next_attempt_at"],
+                        name="delivery_due",
+                    ),
+                    models.Index(fields=["created_at"], name="delivery_by_age"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("state__in", ["waiting", "delivered", "failed"])),
+                        name="delivery_state_is_known",
+                        violation_error_message="The state of the delivery is unknown.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "kind__in",
+                                [
+                                    "job.started",
+                                    "job.succeeded",
+                                    "job.failed",
+                                    "job.cancelled",
+                                    "alias.moved",
+                                    "version.drifted",
+                                    "batch.completed",
+                                    "batch.failed",
+                                    "batch.cancelled",
+                                    "batch.expired",
+                                    "webhook.test",
+                                ],
+                            )
+                        ),
+                        name="delivery_kind_is_known",
+                        violation_error_message="The kind of event is unknown.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("finished_at", None),
+                                ("next_attempt_at__isnull", False),
+                                ("state", "waiting"),
+                            ),
+                            models.Q(
+                                models.Q(("state", "waiting"), _negated=True),
+                                ("finished_at__isnull", False),
+                                ("next_attempt_at", None),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="delivery_waits_or_has_ended",
+                        violation_error_message="A delivery has either a next attempt or an end.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name="webhookendpoint",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("kinds__contains", []),
-                    (
-                        "kinds__contained_by",
-                        [
-                            "job.started",
-                            "job.succeeded",
-                            "job.failed",
-                            "job.cancelled",
-                            "alias.moved",
-                            "version.drifted",
-                            "batch.completed",
-                            "batch.failed",
-                            "batch.cancelled",
-                            "batch.expired",
-                        ],
-                    ),
-                    models.Q(("kinds", []), _negated=True),
-                ),
-                name="webhook_kinds_are_known",
-                violation_error_message="Choose at least one kind of event.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="webhookendpoint",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("secret", ""), _negated=True),
-                name="webhook_has_a_secret",
-                violation_error_message="A webhook needs a secret.",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="webhookdelivery",
-            index=models.Index(fields=["endpoint", "-created_at"], name="delivery_endpoint_newest"),
-        ),
-        migrations.AddIndex(
-            model_name="webhookdelivery",
-            index=models.Index(
-                condition=models.Q(("state", "waiting")),
-                fields=["endpoint", "next_attempt_at"],
-                name="delivery_due",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="webhookdelivery",
-            index=models.Index(fields=["created_at"], name="delivery_by_age"),
-        ),
-        migrations.AddConstraint(
-            model_name="webhookdelivery",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("state__in", ["waiting", "delivered", "failed"])),
-                name="delivery_state_is_known",
-                violation_error_message="The state of the delivery is unknown.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="webhookdelivery",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    (
-                        "kind__in",
-                        [
-                            "job.started",
-                            "job.succeeded",
-                            "job.failed",
-                            "job.cancelled",
-                            "alias.moved",
-                            "version.drifted",
-                            "batch.completed",
-                            "batch.failed",
-                            "batch.cancelled",
-                            "batch.expired",
-                            "webhook.test",
-                        ],
-                    )
-                ),
-                name="delivery_kind_is_known",
-                violation_error_message="The kind of event is unknown.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="webhookdelivery",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("finished_at", None), ("next_attempt_at__isnull", False), ("state", "waiting")),
-                    models.Q(
-                        models.Q(("state", "waiting"), _negated=True),
-                        ("finished_at__isnull", False),
-                        ("next_attempt_at", None),
-                    ),
-                    _connector="OR",
-                ),
-                name="delivery_waits_or_has_ended",
-                violation_error_message="A delivery has either a next attempt or an end.",
-            ),
         ),
     ]

@@ -26,7 +26,7 @@ def can_sign_in(login: Login) -> bool:
 
 def test_each_person_can_sign_in_and_each_tenant_has_a_valid_key() -> None:
     logins = people_ensure()
-    assert set(logins) == {ADMIN, "acme", "globex", "initech", "umbrella", "hooli", "vandelay"}
+    assert set(logins) == {ADMIN, "acme", "globex", "initech", "umbrella", "hooli"}
     assert all(can_sign_in(login) for login in logins.values())
     assert all(ApiKey.unscoped.is_valid(login.api_key) for name, login in logins.items() if name != ADMIN)
     assert stat.S_IMODE(logins_path().stat().st_mode) == 0o600
@@ -34,10 +34,10 @@ def test_each_person_can_sign_in_and_each_tenant_has_a_valid_key() -> None:
 
 def test_a_second_start_changes_nothing() -> None:
     assert people_ensure() == people_ensure()
-    assert ApiKey.unscoped.count() == 6
+    assert ApiKey.unscoped.count() == 5
 
 
-def test_the_tenants_of_generative_models_can_be_left_out_and_are_kept_once_they_are_there() -> None:
+def test_the_tenant_of_the_generative_model_can_be_left_out_and_is_kept_once_it_is_there() -> None:
     assert "hooli" not in people_ensure(generative=False)
     login = people_ensure()["hooli"]
     assert people_ensure(generative=False)["hooli"] == login

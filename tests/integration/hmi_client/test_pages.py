@@ -30,7 +30,7 @@ from versiontree.tree.models import Version
 pytestmark = pytest.mark.slow
 ADDRESS = "http://127.0.0.1:8000"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-DEMO = '"acme/package-of-docstring"'
+DEMO = '"acme/language"'
 SHELL = ["bash", "-eu", "-o", "pipefail", "-s"]
 
 

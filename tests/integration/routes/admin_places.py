@@ -26,6 +26,7 @@ def in_the_administration(world: World) -> dict[str, object]:
         "object_id": world.tenant.pk,
         "worker": "absent",
         "command": "drain",
+        "goal": "removed",
         "app_label": "accounts",
         "url": "absent",
     }

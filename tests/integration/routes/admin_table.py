@@ -108,6 +108,7 @@ OWN: dict[str, Methods] = {
     "<app_label>/": {"GET": Staff(404, 200)},
     "<url>": both(all_staff(404)),
     "autocomplete/": looked_at(all_staff(403)),  # of nothing
+    "demo/<slug:goal>/": sent(rightful()),  # asks for a confirmation
     "jsi18n/": looked_at(all_staff(200)),
     "live/": looked_at(all_staff(200)),
     "password_change/": both(all_staff(200)),

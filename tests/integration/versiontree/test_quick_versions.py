@@ -15,8 +15,8 @@ from tenants.base.dispatch import QUICK_QUEUE, TRAINING_QUEUE
 from tenants.base.errors import ErrorCode
 from tenants.datasets.models import Dataset
 from tenants.usage.models import Quota
-from tenants.webhooks.models import WebhookDelivery
-from tenants.webhooks.services.endpoints import SUBSCRIBABLE, webhook_create
+from tenants.webhooks.models import SUBSCRIBABLE, WebhookDelivery
+from tenants.webhooks.services.endpoints import webhook_create
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import V1
 from tests.integration.versiontree.refusals import refused

@@ -1,40 +1,31 @@
-"""No text of the demo, nor a near copy of it, stands in two splits."""
+"""Which split a text of the demo is in."""
 
 from collections import Counter
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from demo.datasets import SPLITS, assign_splits, near_copy_groups
-
-WORDS = st.lists(st.sampled_from(["alpha", "beta", "gamma", "delta", "epsilon"]), min_size=1, max_size=30)
+from demo.splits import SPLITS, part_of, split_of, without_near_copies
 
 
-def test_a_copy_with_one_word_changed_goes_where_its_original_goes() -> None:
-    original = " ".join(f"word{number}" for number in range(60))
-    copy = original.replace("word59", "another")
-    others = [f"quite different text number {number} about {number * 7} things" for number in range(200)]
-    groups = near_copy_groups([original, *others, copy])
-    assert groups[0] == groups[-1]
-    splits = assign_splits([original, *others, copy])
-    assert splits[0] == splits[-1]
+def test_texts_that_begin_alike_are_in_one_split() -> None:
+    beginnings = [f"Enter a valid{number}" for number in range(50)]
+    for beginning in beginnings:
+        assert split_of(f"{beginning} date.") == split_of(f"{beginning.upper()}, time and place")
+    assert len(set(map(split_of, beginnings))) == len(SPLITS)
 
 
-def test_texts_that_share_nothing_stand_alone() -> None:
-    texts = [f"a{number} b{number} c{number} d{number} e{number}" for number in range(100)]
-    assert len(set(near_copy_groups(texts).tolist())) == len(texts)
+def test_seven_tenths_are_for_training() -> None:
+    shares = Counter(split_of(f"a{number} b c") for number in range(3_000))
+    assert 0.67 < shares["train"] / 3_000 < 0.73
+    assert 0.08 < shares["dev"] / 3_000 < 0.12
 
 
-@given(st.lists(WORDS, min_size=1, max_size=20))
-def test_equal_texts_always_meet(texts: list[list[str]]) -> None:
-    listed = [" ".join(words) for words in texts]
-    splits = dict(zip(listed, assign_splits(listed), strict=True))
-    assert assign_splits(listed + listed)[len(listed) :] == [splits[text] for text in listed]
+def test_each_value_is_in_one_part_and_three_fifths_are_for_training() -> None:
+    parts = [part_of("abcdefghij", split) for split in SPLITS]
+    assert sorted(value for part in parts for value in part) == list("abcdefghij")
+    assert [len(part) for part in parts] == [6, 2, 2]
 
 
-def test_the_shares_are_about_eight_to_one_to_one() -> None:
-    texts = [f"a{number} b{number} c{number} d{number}" for number in range(3_000)]
-    counted = Counter(assign_splits(texts))
-    assert set(counted) == set(SPLITS)
-    assert 0.77 < counted["train"] / len(texts) < 0.83
-    assert 0.08 < counted["dev"] / len(texts) < 0.12
+def test_a_text_that_shares_eight_words_in_a_row_with_an_earlier_one_is_left_out() -> None:
+    first = "One two three four five six seven eight nine."
+    copy = "And: two three four five six seven eight nine!"
+    other = "And two three four five six seven, but no more."
+    assert list(without_near_copies([first, copy, other, first], str)) == [first, other]

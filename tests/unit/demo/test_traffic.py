@@ -13,8 +13,7 @@ from demo.generative_traffic import GenerativeTraffic, WritingResult, Written, s
 from demo.traffic import ModelTraffic, send_traffic
 
 MODEL = ModelTraffic("acme/moods", "key", ["one", "two", "three", "four"])
-CHAT = GenerativeTraffic("hooli/answers", "chat", "key", ["one?", "two?"])
-TEXT = GenerativeTraffic("acme/texts", "generation", "key", ["three", "four"])
+CHAT = GenerativeTraffic("hooli/answers", "key", ["one?", "two?", "three?"])
 USAGE = {"usage": {"completion_tokens": 2}, "choices": []}
 Bodies = list[dict[str, object]]
 
@@ -32,15 +31,10 @@ CHAT_STREAM = (
     event(USAGE),
     b"data: [DONE]\n\n",
 )
-TEXT_STREAM = (event({"choices": [{"text": " five"}], "usage": None}), event(USAGE), b"data: [DONE]\n\n")
-BROKEN_STREAM = (
-    event({"choices": [{"text": " f"}], "usage": None}),
-    event({"error": {"message": "Broken."}}),
-)
+BROKEN_STREAM = (*CHAT_STREAM[:3], event({"error": {"message": "Broken."}}))
 ANSWERS = {
     "/api/v1/infer": json.dumps({"results": [{}, {}]}).encode(),
     "/v1/chat/completions": b"".join(CHAT_STREAM),
-    "/v1/completions": b"".join(TEXT_STREAM),
 }
 
 
@@ -69,8 +63,8 @@ def serving(
         server.shutdown()
 
 
-def prompted(url: str, *models: GenerativeTraffic, prompts: int = 3) -> WritingResult:
-    return send_prompts(url, models, prompts, Console(quiet=True))
+def prompted(url: str, prompts: int) -> WritingResult:
+    return send_prompts(url, CHAT, prompts, Console(quiet=True))
 
 
 def test_traffic_waits_until_a_new_version_is_served() -> None:
@@ -88,25 +82,22 @@ def test_the_quality_is_sent_and_the_rate_is_of_the_texts(quality: str) -> None:
     assert result.texts_per_s == pytest.approx(4 / result.seconds)
 
 
-def test_generative_models_take_turns_and_their_texts_and_tokens_are_read() -> None:
-    with serving() as (url, _):
-        result = prompted(url, CHAT, TEXT)
-    assert result.texts == [
-        Written("one?", "Good day", 2),
-        Written("three", " five", 2),
-        Written("two?", "Good day", 2),
-    ]
+def test_the_texts_and_tokens_of_a_generative_model_are_read() -> None:
+    with serving() as (url, bodies):
+        result = prompted(url, 2)
+    assert result.texts == [Written("one?", "Good day", 2), Written("two?", "Good day", 2)]
     assert result.failures == []
-    assert result.tokens_per_s == pytest.approx(6 / result.seconds)
+    assert result.tokens_per_s == pytest.approx(4 / result.seconds)
+    assert bodies[0]["messages"] == [{"role": "user", "content": "one?"}]
 
 
 @pytest.mark.parametrize(
-    ("stream", "reason"), [(BROKEN_STREAM, "Broken."), (TEXT_STREAM[:1], "the stream has no end")]
+    ("stream", "reason"), [(BROKEN_STREAM, "Broken."), (CHAT_STREAM[:3], "the stream has no end")]
 )
 def test_a_stream_that_breaks_off_is_a_failure_and_no_text(stream: tuple[bytes, ...], reason: str) -> None:
-    with serving(answers={"/v1/completions": b"".join(stream)}) as (url, _):
-        result = prompted(url, TEXT, prompts=1)
+    with serving(answers={"/v1/chat/completions": b"".join(stream)}) as (url, _):
+        result = prompted(url, 1)
     assert result.texts == []
     (failure,) = result.failures
-    assert failure.startswith("acme/texts: ")
+    assert failure.startswith("hooli/answers: ")
     assert reason in failure

@@ -13,8 +13,8 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ("accounts", "0001_initial"),
-        ("tree", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ("tree", "0001_initial"),
     ]
 
     operations = [
@@ -56,10 +56,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("params", models.JSONField(blank=True, default=dict)),
-                (
-                    "priority",
-                    models.PositiveSmallIntegerField(default=0, help_text="0 runs first, 9 last."),
-                ),
+                ("priority", models.PositiveSmallIntegerField(default=0, help_text="0 runs first, 9 last.")),
                 ("attempt", models.PositiveSmallIntegerField(default=0)),
                 ("max_attempts", models.PositiveSmallIntegerField(default=3)),
                 ("worker", models.CharField(blank=True, default="", max_length=200)),
@@ -118,6 +115,95 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["-created_at", "id"],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("state", "running")),
+                        fields=["lease_expires_at"],
+                        name="job_running_lease",
+                    ),
+                    models.Index(
+                        condition=models.Q(("state", "queued")),
+                        fields=["dispatched_at"],
+                        name="job_queued_dispatched_at",
+                    ),
+                    models.Index(fields=["tenant", "-created_at"], name="job_tenant_newest"),
+                    models.Index(
+                        condition=models.Q(("state__in", ["waiting", "queued", "running"])),
+                        fields=["tenant"],
+                        name="job_active_of_tenant",
+                    ),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "state__in",
+                                ["waiting", "queued", "running", "succeeded", "failed", "cancelled"],
+                            )
+                        ),
+                        name="job_state_is_known",
+                        violation_error_message="The state of the job is unknown.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "kind__in",
+                                [
+                                    "convert",
+                                    "further_pretrain",
+                                    "build_plot",
+                                    "fine_tune",
+                                    "evaluate",
+                                    "compact",
+                                    "grow",
+                                ],
+                            )
+                        ),
+                        name="job_kind_is_known",
+                        violation_error_message="The kind of job is unknown.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("lease_expires_at__isnull", False),
+                                ("state", "running"),
+                                models.Q(("worker", ""), _negated=True),
+                            ),
+                            models.Q(
+                                models.Q(("state", "running"), _negated=True),
+                                ("lease_expires_at__isnull", True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="job_lease_while_running",
+                        violation_error_message="A job has a worker and a lease exactly while it is running.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("progress__gte", 0.0), ("progress__lte", 1.0)),
+                        name="job_progress_in_0_1",
+                        violation_error_message="Progress must be from 0 to 1.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("priority__lte", 9)),
+                        name="job_priority_in_0_9",
+                        violation_error_message="Priority must be from 0 to 9.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("after__isnull", False), ("state", "waiting")),
+                            models.Q(("state", "waiting"), _negated=True),
+                            _connector="OR",
+                        ),
+                        name="job_waiting_has_after",
+                        violation_error_message="A waiting job must name the job that it waits for.",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("state__in", ["queued", "running"])),
+                        fields=("version",),
+                        name="job_one_active_per_version",
+                        violation_error_message="The version already has a queued or running job.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -140,6 +226,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["id"],
+                "indexes": [models.Index(fields=["job", "id"], name="job_event_job_id")],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -180,158 +267,34 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["id"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("job", "stage", "number"),
+                        name="shard_is_unique",
+                        violation_error_message="The job already has a shard of this number in this stage.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("state__in", ["waiting", "running", "done", "failed"])),
+                        name="shard_state_is_known",
+                        violation_error_message="The state of the shard is unknown.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("lease_expires_at__isnull", False),
+                                ("state", "running"),
+                                models.Q(("worker", ""), _negated=True),
+                            ),
+                            models.Q(
+                                models.Q(("state", "running"), _negated=True),
+                                ("lease_expires_at__isnull", True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="shard_lease_while_running",
+                        violation_error_message="A shard has a worker and a lease exactly while it is running.",
+                    ),
+                ],
             },
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(("state", "running")),
-                fields=["lease_expires_at"],
-                name="job_running_lease",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(("state", "queued")),
-                fields=["dispatched_at"],
-                name="job_queued_dispatched_at",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(fields=["tenant", "-created_at"], name="job_tenant_newest"),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(("state__in", ["waiting", "queued", "running"])),
-                fields=["tenant"],
-                name="job_active_of_tenant",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("state__in", ["waiting", "queued", "running", "succeeded", "failed", "cancelled"])
-                ),
-                name="job_state_is_known",
-                violation_error_message="The state of the job is unknown.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    (
-                        "kind__in",
-                        [
-                            "convert",
-                            "further_pretrain",
-                            "build_plot",
-                            "fine_tune",
-                            "evaluate",
-                            "compact",
-                            "grow",
-                        ],
-                    )
-                ),
-                name="job_kind_is_known",
-                violation_error_message="The kind of job is unknown.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(
-                        ("lease_expires_at__isnull", False),
-                        ("state", "running"),
-                        models.Q(("worker", ""), _negated=True),
-                    ),
-                    models.Q(
-                        models.Q(("state", "running"), _negated=True), ("lease_expires_at__isnull", True)
-                    ),
-                    _connector="OR",
-                ),
-                name="job_lease_while_running",
-                violation_error_message="A job has a worker and a lease exactly while it is running.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("progress__gte", 0.0), ("progress__lte", 1.0)),
-                name="job_progress_in_0_1",
-                violation_error_message="Progress must be from 0 to 1.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("priority__lte", 9)),
-                name="job_priority_in_0_9",
-                violation_error_message="Priority must be from 0 to 9.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("after__isnull", False), ("state", "waiting")),
-                    models.Q(("state", "waiting"), _negated=True),
-                    _connector="OR",
-                ),
-                name="job_waiting_has_after",
-                violation_error_message="A waiting job must name the job that it waits for.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("state__in", ["queued", "running"])),
-                fields=("version",),
-                name="job_one_active_per_version",
-                violation_error_message="The version already has a queued or running job.",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="jobevent",
-            index=models.Index(fields=["job", "id"], name="job_event_job_id"),
-        ),
-        migrations.AddConstraint(
-            model_name="jobshard",
-            constraint=models.UniqueConstraint(
-                fields=("job", "stage", "number"),
-                name="shard_is_unique",
-                violation_error_message="The job already has a shard of this number in this stage.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="jobshard",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("state__in", ["waiting", "running", "done", "failed"])),
-                name="shard_state_is_known",
-                violation_error_message="The state of the shard is unknown.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="jobshard",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(
-                        ("lease_expires_at__isnull", False),
-                        ("state", "running"),
-                        models.Q(("worker", ""), _negated=True),
-                    ),
-                    models.Q(
-                        models.Q(("state", "running"), _negated=True), ("lease_expires_at__isnull", True)
-                    ),
-                    _connector="OR",
-                ),
-                name="shard_lease_while_running",
-                violation_error_message="A shard has a worker and a lease exactly while it is running.",
-            ),
         ),
     ]

@@ -7,7 +7,7 @@ of state is a compare-and-set (``transitions``), so duplicate messages and lost 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -19,6 +19,7 @@ from tenants.base.errors import ErrorCode
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.jobs.hooks import job_owner
 from versiontree.jobs.models import Job, JobEvent, JobState
+from versiontree.jobs.services.lease_recovery import REDISPATCH_AFTER_S
 from versiontree.jobs.services.transitions import (
     LeaseLost,
     chain_advance,
@@ -26,8 +27,6 @@ from versiontree.jobs.services.transitions import (
     job_dispatch,
     job_transition,
 )
-
-POSTPONED_FOR: Final = timedelta(seconds=50)
 
 
 @transaction.atomic
@@ -158,11 +157,11 @@ def job_confirm_cancel(*, job_id: UUID | str, worker: str) -> Job:
 
 
 @transaction.atomic
-def job_postpone(*, job_id: UUID | str, worker: str, at_once: bool = False) -> None:
-    """Queue a job again that cannot be done yet. It gets its next message ``at_once`` or in
-    ``POSTPONED_FOR``. It has all its attempts again, and no event: it may be postponed for days. Raises
-    ``LeaseLost``."""
-    now = timezone.now()
+def job_postpone(*, job_id: UUID | str, worker: str, after_s: float) -> None:
+    """Queue a job again that cannot be done yet. It gets its next message at once if ``after_s`` is 0, else
+    from ``leases_recover`` after that. It has all its attempts again, and no event: it may be postponed for
+    days. Raises ``LeaseLost``."""
+    wait_s = after_s - REDISPATCH_AFTER_S if after_s else 0.0
     postponed = job_transition(
         job_id=job_id,
         from_states=[JobState.RUNNING],
@@ -170,13 +169,13 @@ def job_postpone(*, job_id: UUID | str, worker: str, at_once: bool = False) -> N
         where=Q(worker=worker, cancel_requested_at=None),
         data={"worker": worker},
         attempt=0,
-        dispatched_at=now if at_once else now + POSTPONED_FOR,
+        dispatched_at=timezone.now() + timedelta(seconds=wait_s),
     )
     if not postponed:
         job_confirm_cancel(job_id=job_id, worker=worker)
         return
     JobEvent.unscoped.filter(job_id=job_id, data__worker=worker).delete()  # of its claim, and this one
-    if at_once:
+    if not after_s:
         job = Job.unscoped.get(pk=job_id)
         job_dispatch(job_id=job.pk, kind=job.kind, priority=job.priority)
 

@@ -14,8 +14,8 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ("accounts", "0001_initial"),
-        ("datasets", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ("datasets", "0001_initial"),
     ]
 
     operations = [
@@ -131,6 +131,49 @@ class Migration(migrations.Migration):
                 "verbose_name": "model",
                 "verbose_name_plural": "models",
                 "ordering": ["name"],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("deleted_at__isnull", True)),
+                        fields=["tenant", "-created_at"],
+                        name="hplm_tenant_newest",
+                    ),
+                    models.Index(
+                        condition=models.Q(("deleted_at__isnull", False)),
+                        fields=["tenant"],
+                        name="hplm_deleted_of_tenant",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("deleted_at__isnull", True)),
+                        fields=("tenant", "name"),
+                        name="hplm_name_is_unique",
+                        violation_error_message="The tenant already has a model of this name.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "task__in",
+                                [
+                                    "classification",
+                                    "multilabel",
+                                    "regression",
+                                    "tagging",
+                                    "question_answering",
+                                    "generation",
+                                    "chat",
+                                ],
+                            )
+                        ),
+                        name="hplm_task_is_known",
+                        violation_error_message="The task is unknown.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
+                        name="hplm_name_is_a_slug",
+                        violation_error_message="A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -187,6 +230,18 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["name"],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
+                        name="root_name_is_a_slug",
+                        violation_error_message="A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("kind__in", ["encoder", "decoder"])),
+                        name="root_kind_is_known",
+                        violation_error_message="The kind must be encoder or decoder.",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -240,6 +295,19 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["name"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("root", "tenant", "name"),
+                        name="domain_name_is_unique",
+                        nulls_distinct=False,
+                        violation_error_message="There is already a domain of this name.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
+                        name="domain_name_is_a_slug",
+                        violation_error_message="A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -359,6 +427,74 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["id"],
+                "indexes": [
+                    models.Index(fields=["state", "kind"], name="version_state_kind"),
+                    models.Index(fields=["tenant", "id"], include=("hplm",), name="version_of_tenant"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("domain__isnull", True), ("hplm__isnull", True), ("kind", "root")),
+                            models.Q(("domain__isnull", False), ("hplm__isnull", True), ("kind", "domain")),
+                            models.Q(("domain__isnull", True), ("hplm__isnull", False), ("kind", "model")),
+                            _connector="OR",
+                        ),
+                        name="version_is_of_one_thing",
+                        violation_error_message="A version belongs to one root, domain or model.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("parent__isnull", False),
+                            models.Q(("kind", "root"), ("number", 1)),
+                            _connector="OR",
+                        ),
+                        name="version_has_a_parent",
+                        violation_error_message="A version needs a parent, unless it is the first of a root.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("number__gte", 1)),
+                        name="version_number_starts_at_one",
+                        violation_error_message="Version numbers start at 1.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("state__in", ["building", "ready", "failed", "retired"])),
+                        name="version_state_is_known",
+                        violation_error_message="The state of the version is unknown.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("digest__regex", "^[0-9a-f]{64}$"),
+                                ("ready_at__isnull", False),
+                                ("state__in", ["ready", "retired"]),
+                            ),
+                            models.Q(
+                                ("digest", ""),
+                                ("ready_at__isnull", True),
+                                ("state__in", ["building", "failed"]),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="version_digest_when_ready",
+                        violation_error_message="A version has a digest exactly when it is ready or retired.",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("kind", "root")),
+                        fields=("root", "number"),
+                        name="version_number_per_root",
+                        violation_error_message="There is already a version of this number.",
+                    ),
+                    models.UniqueConstraint(
+                        fields=("domain", "number"),
+                        name="version_number_per_domain",
+                        violation_error_message="There is already a version of this number.",
+                    ),
+                    models.UniqueConstraint(
+                        fields=("hplm", "number"),
+                        name="version_number_per_hplm",
+                        violation_error_message="There is already a version of this number.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -451,6 +587,35 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["-created_at", "-id"],
+                "indexes": [
+                    models.Index(fields=["tenant", "-created_at"], name="fine_tuning_tenant_newest"),
+                    models.Index(
+                        condition=models.Q(("state", "validating")),
+                        fields=["dispatched_at"],
+                        name="fine_tuning_validating",
+                    ),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("state__in", ["validating", "started", "failed", "cancelled"])),
+                        name="fine_tuning_state_is_known",
+                        violation_error_message="The state of the fine-tuning is unknown.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("state", "started"), ("version__isnull", False)),
+                            models.Q(models.Q(("state", "started"), _negated=True), ("version", None)),
+                            _connector="OR",
+                        ),
+                        name="fine_tuning_version_when_started",
+                        violation_error_message="A fine-tuning has a version exactly when it has started.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("parent", None), ("hplm", None), _connector="XOR"),
+                        name="fine_tuning_of_a_parent_or_an_hplm",
+                        violation_error_message="A fine-tuning has either a parent or a model.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -493,6 +658,18 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["-evaluated_at", "-id"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("version", "test_sha256"),
+                        name="evaluation_of_version_once",
+                        violation_error_message="The version was already evaluated on this file.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("test_sha256__regex", "^[0-9a-f]{64}$")),
+                        name="evaluation_test_is_sha256",
+                        violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -545,6 +722,23 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["id"],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("corpus", None), ("dataset", None), _connector="XOR"),
+                        name="coverage_is_of_one_upload",
+                        violation_error_message="A coverage is of either a corpus or a dataset.",
+                    ),
+                    models.UniqueConstraint(
+                        fields=("corpus", "version"),
+                        name="coverage_of_corpus_once",
+                        violation_error_message="The coverage of this corpus is already measured.",
+                    ),
+                    models.UniqueConstraint(
+                        fields=("dataset", "version"),
+                        name="coverage_of_dataset_once",
+                        violation_error_message="The coverage of this dataset is already measured.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -604,6 +798,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["-id"],
+                "indexes": [models.Index(fields=["hplm", "name"], name="alias_move_model_name")],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -649,6 +844,18 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name_plural": "aliases",
                 "ordering": ["name"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("hplm", "name"),
+                        name="alias_name_is_unique",
+                        violation_error_message="The model already has an alias of this name.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
+                        name="alias_name_is_a_slug",
+                        violation_error_message="A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -707,309 +914,29 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["id"],
+                "indexes": [
+                    models.Index(
+                        fields=["tenant"], include=("version", "artifact"), name="version_artifact_of_tenant"
+                    )
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("version", "role"),
+                        name="version_artifact_role_is_unique",
+                        violation_error_message="The version already has an artifact in this role.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("role__in", ["root", "lower", "plot", "hplm", "cascade", "answers"])
+                        ),
+                        name="version_artifact_role_is_known",
+                        violation_error_message="The role of the artifact is unknown.",
+                    ),
+                ],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
             ],
-        ),
-        migrations.AddIndex(
-            model_name="hplm",
-            index=models.Index(
-                condition=models.Q(("deleted_at__isnull", True)),
-                fields=["tenant", "-created_at"],
-                name="hplm_tenant_newest",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="hplm",
-            index=models.Index(
-                condition=models.Q(("deleted_at__isnull", False)),
-                fields=["tenant"],
-                name="hplm_deleted_of_tenant",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="hplm",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("deleted_at__isnull", True)),
-                fields=("tenant", "name"),
-                name="hplm_name_is_unique",
-                violation_error_message="The tenant already has a model of this name.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="hplm",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    (
-                        "task__in",
-                        [
-                            "classification",
-                            "multilabel",
-                            "regression",
-                            "tagging",
-                            "question_answering",
-                            "generation",
-                            "chat",
-                        ],
-                    )
-                ),
-                name="hplm_task_is_known",
-                violation_error_message="The task is unknown.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="hplm",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
-                name="hplm_name_is_a_slug",
-                violation_error_message="A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="root",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
-                name="root_name_is_a_slug",
-                violation_error_message="A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="root",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("kind__in", ["encoder", "decoder"])),
-                name="root_kind_is_known",
-                violation_error_message="The kind must be encoder or decoder.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="domain",
-            constraint=models.UniqueConstraint(
-                fields=("root", "tenant", "name"),
-                name="domain_name_is_unique",
-                violation_error_message="There is already a domain of this name.",
-                nulls_distinct=False,
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="domain",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
-                name="domain_name_is_a_slug",
-                violation_error_message="A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="version",
-            index=models.Index(fields=["state", "kind"], name="version_state_kind"),
-        ),
-        migrations.AddIndex(
-            model_name="version",
-            index=models.Index(fields=["tenant", "id"], include=("hplm",), name="version_of_tenant"),
-        ),
-        migrations.AddConstraint(
-            model_name="version",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("domain__isnull", True), ("hplm__isnull", True), ("kind", "root")),
-                    models.Q(("domain__isnull", False), ("hplm__isnull", True), ("kind", "domain")),
-                    models.Q(("domain__isnull", True), ("hplm__isnull", False), ("kind", "model")),
-                    _connector="OR",
-                ),
-                name="version_is_of_one_thing",
-                violation_error_message="A version belongs to one root, domain or model.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="version",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("parent__isnull", False), models.Q(("kind", "root"), ("number", 1)), _connector="OR"
-                ),
-                name="version_has_a_parent",
-                violation_error_message="A version needs a parent, unless it is the first of a root.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="version",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("number__gte", 1)),
-                name="version_number_starts_at_one",
-                violation_error_message="Version numbers start at 1.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="version",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("state__in", ["building", "ready", "failed", "retired"])),
-                name="version_state_is_known",
-                violation_error_message="The state of the version is unknown.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="version",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(
-                        ("digest__regex", "^[0-9a-f]{64}$"),
-                        ("ready_at__isnull", False),
-                        ("state__in", ["ready", "retired"]),
-                    ),
-                    models.Q(
-                        ("digest", ""), ("ready_at__isnull", True), ("state__in", ["building", "failed"])
-                    ),
-                    _connector="OR",
-                ),
-                name="version_digest_when_ready",
-                violation_error_message="A version has a digest exactly when it is ready or retired.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="version",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("kind", "root")),
-                fields=("root", "number"),
-                name="version_number_per_root",
-                violation_error_message="There is already a version of this number.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="version",
-            constraint=models.UniqueConstraint(
-                fields=("domain", "number"),
-                name="version_number_per_domain",
-                violation_error_message="There is already a version of this number.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="version",
-            constraint=models.UniqueConstraint(
-                fields=("hplm", "number"),
-                name="version_number_per_hplm",
-                violation_error_message="There is already a version of this number.",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="finetuning",
-            index=models.Index(fields=["tenant", "-created_at"], name="fine_tuning_tenant_newest"),
-        ),
-        migrations.AddIndex(
-            model_name="finetuning",
-            index=models.Index(
-                condition=models.Q(("state", "validating")),
-                fields=["dispatched_at"],
-                name="fine_tuning_validating",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="finetuning",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("state__in", ["validating", "started", "failed", "cancelled"])),
-                name="fine_tuning_state_is_known",
-                violation_error_message="The state of the fine-tuning is unknown.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="finetuning",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("state", "started"), ("version__isnull", False)),
-                    models.Q(models.Q(("state", "started"), _negated=True), ("version", None)),
-                    _connector="OR",
-                ),
-                name="fine_tuning_version_when_started",
-                violation_error_message="A fine-tuning has a version exactly when it has started.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="finetuning",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("parent", None), ("hplm", None), _connector="XOR"),
-                name="fine_tuning_of_a_parent_or_an_hplm",
-                violation_error_message="A fine-tuning has either a parent or a model.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="evaluation",
-            constraint=models.UniqueConstraint(
-                fields=("version", "test_sha256"),
-                name="evaluation_of_version_once",
-                violation_error_message="The version was already evaluated on this file.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="evaluation",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("test_sha256__regex", "^[0-9a-f]{64}$")),
-                name="evaluation_test_is_sha256",
-                violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="coverage",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("corpus", None), ("dataset", None), _connector="XOR"),
-                name="coverage_is_of_one_upload",
-                violation_error_message="A coverage is of either a corpus or a dataset.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="coverage",
-            constraint=models.UniqueConstraint(
-                fields=("corpus", "version"),
-                name="coverage_of_corpus_once",
-                violation_error_message="The coverage of this corpus is already measured.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="coverage",
-            constraint=models.UniqueConstraint(
-                fields=("dataset", "version"),
-                name="coverage_of_dataset_once",
-                violation_error_message="The coverage of this dataset is already measured.",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="aliasmove",
-            index=models.Index(fields=["hplm", "name"], name="alias_move_model_name"),
-        ),
-        migrations.AddConstraint(
-            model_name="alias",
-            constraint=models.UniqueConstraint(
-                fields=("hplm", "name"),
-                name="alias_name_is_unique",
-                violation_error_message="The model already has an alias of this name.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="alias",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
-                name="alias_name_is_a_slug",
-                violation_error_message="A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="versionartifact",
-            index=models.Index(
-                fields=["tenant"], include=("version", "artifact"), name="version_artifact_of_tenant"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="versionartifact",
-            constraint=models.UniqueConstraint(
-                fields=("version", "role"),
-                name="version_artifact_role_is_unique",
-                violation_error_message="The version already has an artifact in this role.",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="versionartifact",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("role__in", ["root", "lower", "plot", "hplm", "cascade", "answers"])),
-                name="version_artifact_role_is_known",
-                violation_error_message="The role of the artifact is unknown.",
-            ),
         ),
         migrations.AddField(
             model_name="version",

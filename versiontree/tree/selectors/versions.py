@@ -33,6 +33,11 @@ def roots_all() -> QuerySet[Root]:
     return Root.objects.all()
 
 
+def has_ready_root() -> bool:
+    """Whether there is a root that can be built upon."""
+    return Version.unscoped.filter(kind=VersionKind.ROOT, state=VersionState.READY).exists()
+
+
 def domains_visible_to(tenant: Tenant | None) -> QuerySet[Domain]:
     """The platform's domains and the tenant's own."""
     return (

@@ -8,6 +8,7 @@ from django.apps import apps
 from django.db import models
 from django.utils import timezone
 
+from demo.record.models import DemoPart
 from inference.batches.models import Batch
 from tenants.accounts.models import IdempotentResponse, Invitation
 from tenants.accounts.services.api_keys import api_key_create
@@ -70,4 +71,5 @@ def fill(world: World) -> None:
     OmittedRequests.unscoped.create(tenant=tenant, hour=soon, requests=1)
     AnswerDay.unscoped.create(tenant=tenant, model_name="mine", version=1, day=timezone.localdate())
     Domain.unscoped.create(root=world.root.root, tenant=tenant, name="pharmacy")
+    DemoPart.unscoped.create(name="example/mine", version=1, tenant=tenant, made_at=soon)
     JobShard.objects.create(job=job, stage="count", number=0, input_range=[0, 1])

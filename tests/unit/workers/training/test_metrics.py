@@ -1,6 +1,10 @@
 """Metrics against values computed by hand."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from seqeval.metrics import classification_report
+from seqeval.scheme import IOB2
 
 from workers.training.metrics import (
     answer_metrics,
@@ -50,6 +54,32 @@ def test_entities_count_only_when_borders_and_type_are_right() -> None:
 def test_an_entity_without_a_beginning_is_none_under_strict_iob2() -> None:
     scores = tagging_metrics([["p", "q"]], [["B-x", "I-x"]], [["I-x", "I-x"]], train=[(["p"], ["O"])])
     assert scores["value"] == 0.0
+
+
+TAGS = st.sampled_from(["O", "B-drug", "I-drug", "B-gene", "I-gene"])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of types without predictions
+@given(st.lists(st.lists(st.tuples(TAGS, TAGS), min_size=1, max_size=8), min_size=1, max_size=4))
+def test_the_figures_of_entities_are_those_of_seqeval(rows: list[list[tuple[str, str]]]) -> None:
+    expected, predicted = ([[pair[side] for pair in row] for row in rows] for side in (0, 1))
+    scores = tagging_metrics(predicted, expected, predicted, train=[(["p"], ["O"])])
+    # seqeval refuses texts without any entity; another row changes no type that it has not.
+    reference = classification_report(
+        [*expected, ["B-other"]],
+        [*predicted, ["O"]],
+        output_dict=True,
+        mode="strict",
+        scheme=IOB2,
+        zero_division=0,
+    )
+    types = {name: row for name, row in reference.items() if name != "other" and not name.endswith(" avg")}
+    assert list(scores["per_label"]) == list(types)
+    for name, row in types.items():
+        found = scores["per_label"][name]
+        assert (found["precision"], found["recall"], found["f1"], found["support"]) == pytest.approx(
+            tuple(row[figure] for figure in ("precision", "recall", "f1-score", "support"))
+        )
 
 
 def test_the_trivial_taggers_stand_beside_the_model() -> None:

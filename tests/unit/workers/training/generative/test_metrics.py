@@ -1,6 +1,10 @@
 """Metrics of generated texts."""
 
+from itertools import combinations
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from workers.training.generative.metrics import bleu, exact_match, generation_metrics, rouge_l, text_scores
 
@@ -19,6 +23,22 @@ def test_rouge_l_is_the_f1_of_the_longest_common_subsequence() -> None:
     # "the cat on mat" is in order: 4 of 6 and of 5 words.
     found = rouge_l([["the cat sat on the mat"]], ["The cat on a mat!"])
     assert found == pytest.approx(2 * (4 / 6) * (4 / 5) / (4 / 6 + 4 / 5))
+
+
+def is_within(words: tuple[str, ...], others: list[str]) -> bool:
+    rest = iter(others)
+    return all(word in rest for word in words)
+
+
+@given(*[st.lists(st.sampled_from("abc"), min_size=1, max_size=7)] * 2)
+def test_no_common_subsequence_is_longer_than_what_counts(wanted: list[str], found: list[str]) -> None:
+    longest = max(
+        size
+        for size in range(len(wanted) + 1)
+        if any(is_within(words, found) for words in combinations(wanted, size))
+    )
+    score = rouge_l([[" ".join(wanted)]], [" ".join(found)])
+    assert score == pytest.approx(2 * longest / (len(wanted) + len(found)))
 
 
 def test_the_closest_of_several_references_counts() -> None:
