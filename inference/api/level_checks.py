@@ -59,7 +59,8 @@ class LevelCheck:
 def sampled_checks(prepared: PreparedRequest, results: Sequence[Mapping[str, Any]]) -> list[LevelCheck]:
     """The checks of a request's results: of a sample, by the hash of the text, of those at the level TABLE.
 
-    None of embeddings, nor of numbers for which it is not known how near is the same.
+    None of embeddings, of models that are never computed in full, nor of numbers for which it is not known
+    how near is the same.
     """
     share, codec = float(settings.HMI_CHECK_SHARE), prepared.codec
     if not share or not prepared.tenant.checks_answers or not _is_comparable(codec):
@@ -74,7 +75,9 @@ def sampled_checks(prepared: PreparedRequest, results: Sequence[Mapping[str, Any
 
 
 def _is_comparable(codec: TextCodec) -> bool:
-    return codec.names is not None and (codec.names.task != REGRESSION or _within(codec) is not None)
+    if codec.names is None or codec.names.table_only:
+        return False
+    return codec.names.task != REGRESSION or _within(codec) is not None
 
 
 def _within(codec: TextCodec) -> float | None:

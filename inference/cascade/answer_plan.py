@@ -33,15 +33,18 @@ def answer_plan(
     kind: OutputKind | None,
     profile: CascadeProfile | None,
     target: float | None = None,
+    *,
+    table_only: bool = False,
 ) -> AnswerPlan:
     """What a policy means for a model whose outputs are of this kind (None: embeddings).
 
     profile: of the version; without one the cascade sends every text on that is not very sure, and all
     numbers. Embeddings have no confidence: the cascade computes them in full. target: the metric on dev that
     is to be reached at the least cost. One of the levels alone may do that; without a target, FULL does where
-    the cascade costs no less, since nearly all texts go on.
+    the cascade costs no less, since nearly all texts go on. table_only: whatever the policy, no text is
+    computed in full.
     """
-    if policy is AnswerPolicy.TABLE:
+    if policy is AnswerPolicy.TABLE or table_only:
         return AnswerPlan(Level.TABLE)
     if policy is AnswerPolicy.FULL or kind is None or (kind == "number" and profile is None):
         return AnswerPlan(Level.FULL, platt=profile.full.platt) if profile else IN_FULL

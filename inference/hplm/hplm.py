@@ -55,6 +55,12 @@ class Hplm:
             raise HplmError("corrupt_artifact", "head and PET differ in the hidden size")
 
     @property
+    def table_only(self) -> bool:
+        """Whether it answers at the level TABLE alone: its head reads states at the cut, and was fitted on
+        looked-up ones."""
+        return self.head.reading.cut
+
+    @property
     def bytes(self) -> int:
         """The size of its PET and head in memory."""
         return self.pet.bytes + sum(value.nbytes for value in self.head.tensors().values())
@@ -86,6 +92,7 @@ class Hplm:
             "pairs": self.pairs,
             "threshold": self.threshold,
             "pooling": self.head.pooling,
+            "table_only": self.table_only,
             **({"activation": self.head.activation} if self.head.inner else {}),
             "pet": spec,
             "shape": {"layers": pet.shape.layers, "hidden": pet.shape.hidden, "inner": pet.shape.inner},

@@ -37,7 +37,8 @@ class TextCodec:
     def plan(self, policy: AnswerPolicy, target: float | None = None) -> AnswerPlan:
         """What the policy means for this model."""
         kind = OUTPUT_KINDS[self.names.task] if self.names else None
-        return answer_plan(policy, kind, self.cascade, target)
+        table_only = self.names is not None and self.names.table_only
+        return answer_plan(policy, kind, self.cascade, target, table_only=table_only)
 
     def encode(self, inputs: Sequence[InferInput]) -> tuple[EncodedInput, ...]:
         """As `encode_inputs`."""

@@ -18,11 +18,13 @@ HPLM_FILE: Final = "hplm.json"
 @dataclass(frozen=True, slots=True)
 class OutputNames:
     """What the outputs of a model mean: its task, and the label of each. threshold: the probability from
-    which a label of a multi-label model is predicted."""
+    which a label of a multi-label model is predicted. table_only: whether the model answers at the level
+    TABLE alone, as its head was fitted on looked-up states."""
 
     task: Task
     labels: tuple[str, ...]
     threshold: float = DEFAULT_THRESHOLD
+    table_only: bool = False
 
     @classmethod
     def load(cls, folder: Path) -> "OutputNames":
@@ -32,7 +34,8 @@ class OutputNames:
             task, labels, threshold = metadata["task"], metadata["labels"], metadata["threshold"]
             if task not in TASKS:
                 raise ValueError(f"unknown task {task!r}")
-            return cls(task, tuple(map(str, labels)), float(threshold))
+            table_only = metadata.get("table_only") is True
+            return cls(task, tuple(map(str, labels)), float(threshold), table_only)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise HplmError("corrupt_artifact", f"{HPLM_FILE} cannot be read: {reason(error)}") from error
 

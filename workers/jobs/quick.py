@@ -4,7 +4,6 @@ from pathlib import Path
 
 from django.conf import settings
 
-from inference.cascade.dispatcher import AnswerPolicy
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.selectors.lineage import build_inputs
@@ -12,20 +11,12 @@ from workers.jobs.inputs import artifact_folder, dataset_file
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 
-# Of the training split from the tables, then of the dev and the test split at both levels.
-STAGES = (
-    ("look up", 0.2),
-    ("fit", 0.4),
-    ("look up", 0.05),
-    ("compute in full", 0.1),
-    ("look up", 0.05),
-    ("compute in full", 0.1),
-    ("evaluate", 0.1),
-)
+# Of the training, the dev and the test split.
+STAGES = (("look up", 0.3), ("fit", 0.4), ("look up", 0.1), ("look up", 0.1), ("evaluate", 0.1))
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Build `hplm` with its cascade, and `answers`. The metrics are by the kinds of the jobs that make the
+    """Build `hplm` and `answers`. The metrics are by the kinds of the jobs that make the
     trained version, so that both are read alike: ``fine_tune``, ``evaluate``, and ``quick``."""
     from workers.training.datasets import DatasetFiles
     from workers.training.quick import QuickSettings, quick_fit
@@ -44,7 +35,6 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         settings=QuickSettings(
             device=settings.HMI_DEVICE,
             precision=settings.HMI_DTYPE,
-            policy=AnswerPolicy(job.version.policy or settings.HMI_POLICY),
         ),
         reporter=reporter,
         lower=artifact_folder(store, inputs.lower),

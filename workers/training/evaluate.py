@@ -15,7 +15,7 @@ from workers.training.cascade.selection import fit_profile, level_metrics, summa
 from workers.training.cascade.simulation import Simulation, escalated_under
 from workers.training.datasets import Example, read_examples
 from workers.training.evaluation_answers import write_answers
-from workers.training.lower_states import LOWER_MODES
+from workers.training.lower_states import LOWER_MODES, TABLE_MODE
 from workers.training.precision import configure_torch
 from workers.training.prepared_split import Backbone, PreparedSplit, prepare_split, split_metrics
 from workers.training.progress import Reporter
@@ -53,7 +53,8 @@ def evaluate(
     profile_out: Path | None = None,
 ) -> dict[str, Any]:
     """Return {policy, metric, value, majority_baseline, rows, per_label, truncated_share, plot_hits, …} of
-    the answers under settings.policy, and `levels` of all three ways to answer, see `level_metrics`.
+    the answers under settings.policy, and `levels` of all three ways to answer, see `level_metrics`; of an
+    hPLM that is table_only, of the level TABLE alone.
 
     The profile of the cascade is that of the folder `cascade`, else that of `hplm`. If there is none, it is
     fitted on dev_file, stored in the new folder `profile_out`, and summed up as `cascade`.
@@ -72,20 +73,24 @@ def evaluate(
     kind = task_kind(task, stored.labels, stored.threshold)
     model = TaskModel(stored.pet, stored.head).to(precision.device)
 
+    modes = TABLE_MODE if stored.table_only else LOWER_MODES
+
     def read(file: Path) -> tuple[PreparedSplit, OutputsByLevel]:
         examples = read_examples(file, task)
-        split = prepare_split(examples, kind, backbone, reporter, modes=LOWER_MODES, folder=scratch)
+        split = prepare_split(examples, kind, backbone, reporter, modes=modes, folder=scratch)
         return split, read_both_levels(model, backbone, split, kind, reporter)
 
     report: dict[str, Any] = {}
     profile = CascadeProfile.load(cascade or hplm)
-    if profile is None and dev_file is not None:
+    if profile is None and dev_file is not None and not stored.table_only:
         profile = _fit_and_store(read(dev_file)[1], profile_out)
         report["cascade"] = summary(profile)
     split, outputs = read(dataset_file)
     reporter.start_stage("evaluate", 1)
     train = split.examples if train_file is None else read_examples(train_file, task)
-    metrics, evaluated = evaluate_outputs(split, outputs, settings.policy, profile, train)
+    metrics, evaluated = evaluate_outputs(
+        split, outputs, settings.policy, profile, train, table_only=stored.table_only
+    )
     if answers is not None:
         write_answers(answers, task=task, file=dataset_file, evaluated=evaluated)
     reporter.report(1)
@@ -98,15 +103,23 @@ def evaluate_outputs(
     policy: AnswerPolicy,
     profile: CascadeProfile | None,
     train: list[Example],
+    *,
+    table_only: bool,
 ) -> tuple[dict[str, Any], list[EvaluatedRow]]:
     """The metrics of the answers under a policy, as `evaluate` returns them, and each answer beside the
-    expected one. train: what the baselines are fitted on."""
-    plan = answer_plan(policy, outputs.output_kind, profile)
+    expected one. train: what the baselines are fitted on. table_only: see `Hplm`."""
+    plan = answer_plan(policy, outputs.output_kind, profile, table_only=table_only)
     simulation = Simulation.of(outputs.pruned_by(plan.pruning), profile)
     escalated = escalated_under(plan, outputs)
     answers = simulation.answers(escalated, plan.weight)
     evaluated = simulation.evaluate(answers, simulation.served_confidences(escalated, plan, profile))
     metrics = split_metrics(split, answers, outputs.kind, train)
+    if table_only:
+        return {
+            "policy": AnswerPolicy.TABLE.value,
+            **metrics,
+            "levels": {"table": metrics["value"]},
+        }, evaluated
     return {"policy": policy.value, **metrics, "levels": level_metrics(outputs, profile)}, evaluated
 
 

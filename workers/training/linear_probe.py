@@ -1,7 +1,7 @@
 """Linear heads on fixed features (linear probes): logistic and ridge regression, fitted in seconds."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from sklearn.model_selection import GroupKFold
 from threadpoolctl import threadpool_limits
+
+from workers.training.cascade.calibration import temperature_of
 
 Floats = npt.NDArray[np.float32]
 Groups = npt.NDArray[np.int64]
@@ -65,6 +67,28 @@ def fit_probe(
             break
         held_out, best, penalty = found, value, candidate
     return LinearProbe(*scale.fold(*whole.solve(penalty)), penalty, held_out)
+
+
+def calibrated(probe: LinearProbe, targets: Floats, *, several: bool) -> LinearProbe:
+    """The probe with outputs that are divided by one temperature, fitted on what was held out. several: see
+    `choices`."""
+    if not probe.held_out.any():  # there was but one group
+        return probe
+    scale = np.float32(1 / temperature_of(*choices(probe.held_out, targets, several=several)))
+    return replace(
+        probe, weight=probe.weight * scale, bias=probe.bias * scale, held_out=probe.held_out * scale
+    )
+
+
+def choices(
+    outputs: Floats, targets: Floats, *, several: bool
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """The logits of each choice that was made, and the index of what was expected of it, from outputs and
+    targets [N, C]: one of N rows among C, or, of several labels, whether each of N C is one."""
+    if not several:
+        return outputs.astype(np.float64), targets.argmax(axis=1)
+    logits = np.stack([np.zeros_like(outputs), outputs], axis=2).reshape(-1, 2)
+    return logits.astype(np.float64), targets.ravel().astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

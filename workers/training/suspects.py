@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from inference.cascade.confidence import probabilities
 from inference.text.tasks import MULTILABEL
-from workers.training.cascade.calibration import temperature_of
 from workers.training.datasets import Example
+from workers.training.linear_probe import choices
 from workers.training.tasks.base import TaskKind
 
 SURE: Final = 0.9
@@ -28,16 +28,12 @@ def find_suspects(
     """{row, label, suggested, confidence} of each suspect example, the surest first; of a tagged one also the
     index of the `token` with the surest other tag. Several labels are joined by commas.
 
-    held_out [N, C]: outputs by heads that were not fitted on the example. targets [N, C]: zeros and ones.
-    owners [N]: the index of the example. words [N]: the index of the word in it.
+    held_out [N, C]: calibrated outputs by heads that were not fitted on the example. targets [N, C]: zeros
+    and ones. owners [N]: the index of the example. words [N]: the index of the word in it.
     """
     several = kind.name == MULTILABEL
-    if several:
-        logits = np.stack([np.zeros_like(held_out), held_out], axis=2).reshape(-1, 2).astype(np.float64)
-        expected = targets.ravel().astype(np.int64)
-    else:
-        logits, expected = held_out.astype(np.float64), targets.argmax(axis=1)
-    found = probabilities("classes", logits, temperature_of(logits, expected))
+    logits, expected = choices(held_out, targets, several=several)
+    found = probabilities("classes", logits, 1.0)
     best, sure = found.argmax(axis=1), found.max(axis=1)
     suspects: dict[int, dict[str, Any]] = {}
     places = np.flatnonzero((best != expected) & (sure >= SURE))

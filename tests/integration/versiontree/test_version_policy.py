@@ -16,7 +16,7 @@ from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionPolicy
 from versiontree.tree.resolution import resolve_model
-from versiontree.tree.services.hplms import hplm_delete, hplm_update, version_set_policy
+from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update, version_set_policy
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
@@ -92,3 +92,16 @@ def test_an_administrator_sets_it_on_the_version_s_page(
     page = reverse("admin:tree_version_change", args=[domain.pk])
     assert 'name="policy"' not in client.get(page).content.decode()
     assert client.post(page, INLINES | {"policy": "full"}).status_code == 403
+
+
+def test_a_quick_version_has_no_policy(root: Version, acme: TenantFixture) -> None:
+    trained = hplm_create(
+        tenant=acme.tenant, name="quick", parent=root, dataset=acme.dataset, actor=None, quick=True
+    )
+    (quick,) = Version.unscoped.filter(hplm=trained.hplm, number=1)
+    assert quick.is_quick
+    refused(
+        lambda: version_set_policy(version=quick, policy="full", actor=None),
+        ErrorCode.INVALID_FIELD,
+        "policy",
+    )

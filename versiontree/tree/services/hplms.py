@@ -219,7 +219,7 @@ def version_set_policy(*, version: Version, policy: str, actor: Actor) -> Versio
 
     Empty: as the deployment's ``HMI_POLICY`` says. Running processes follow within ``HMI_MODEL_CACHE_S``.
     Raises ``not_found`` (a deleted model), ``invalid_field`` (no policy, or not a version of a model, or of
-    a generative one).
+    a generative one, or a quick one).
     """
     if policy not in VersionPolicy.values:
         allowed = ", ".join(filter(None, VersionPolicy.values))
@@ -231,6 +231,9 @@ def version_set_policy(*, version: Version, policy: str, actor: Actor) -> Versio
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="policy")
     if version.root.kind == RootKind.DECODER:
         message = f"{version.in_words} is generative and uses no lookup tables, so it has no policy."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="policy")
+    if version.is_quick:
+        message = f"{version.in_words} is a quick one, which answers from the lookup tables alone."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="policy")
     hplm = hplm_lock(hplm=version.hplm)
     Version.unscoped.filter(pk=version.pk).update(policy=policy)

@@ -104,7 +104,8 @@ class OutputsByLevel:
 def read_both_levels(
     model: TaskModel, backbone: Backbone, split: PreparedSplit, kind: TaskKind, reporter: Reporter
 ) -> OutputsByLevel:
-    """The model's outputs for a split that was prepared in both modes."""
+    """The model's outputs for a split that was prepared in both modes. Prepared in the mode table alone, it
+    has those of the level TABLE at both levels."""
     return _Reader(model, backbone, split, kind, reporter).whole
 
 
@@ -125,13 +126,15 @@ class _Reader:
         self.whole = self._read_whole()
 
     def _read_whole(self) -> OutputsByLevel:
-        prunes = OUTPUT_KINDS[cast("Task", self._kind.name)] in PRUNED_KINDS
-        table, full = self._split.modes.index("table"), self._split.modes.index("full")
+        modes = self._split.modes
+        prunes = "full" in modes and OUTPUT_KINDS[cast("Task", self._kind.name)] in PRUNED_KINDS
+        at = modes.index("table")
+        table = self._compute(self._split, at, self._importance if prunes else None)
         return OutputsByLevel(
             self._kind,
-            self._compute(self._split, table, self._importance if prunes else None),
-            self._compute(self._split, full),
-            self._split.states[table].coverage,
+            table,
+            self._compute(self._split, modes.index("full")) if "full" in modes else table,
+            self._split.states[at].coverage,
             self._operations(),
             cache(self._read_pruned) if prunes else None,
         )

@@ -4,14 +4,17 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 
-from inference.cascade.dispatcher import AnswerPolicy
-from inference.cascade.profile import CascadeProfile
+from inference.cascade.answer_plan import AnswerPlan
+from inference.cascade.dispatcher import AnswerPolicy, Level
 from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
+from inference.text.codec import TextCodec
+from inference.text.outputs import OutputNames
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.test_fine_tune import score, tune
 from tests.unit.workers.training.test_kinds import (
@@ -30,7 +33,6 @@ from tests.unit.workers.training.world import (
 )
 from versiontree.tree.evaluation_answers import answers_read
 from workers.training import quick
-from workers.training.cascade.selection import summary
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.progress import Cancelled, Reporter
@@ -73,7 +75,7 @@ def fit(
         task=task,
         out=folder / "out",
         answers=folder / "answers",
-        settings=QuickSettings(precision="float32", policy=AnswerPolicy.TABLE),
+        settings=QuickSettings(precision="float32"),
         reporter=reporter or NullReporter(),
     )
 
@@ -95,13 +97,12 @@ def test_a_quick_version_is_far_above_the_trivial_answer_and_evaluates_as_a_trai
         train_file=files.train,
         task=task,
         reporter=NullReporter(),
-        settings=EvaluateSettings(precision="float32", policy=AnswerPolicy.TABLE),
+        settings=EvaluateSettings(precision="float32", policy=AnswerPolicy.FULL),
     )
     assert found == evaluated
-    stored, profile = Hplm.load(tmp_path / "out"), CascadeProfile.load(tmp_path / "out")
-    assert profile is not None
-    assert report["fine_tune"]["cascade"] == summary(profile)
-    assert report["fine_tune"]["dev"]["value"] == profile.table.metric
+    assert evaluated["levels"] == {"table": evaluated["value"]}
+    assert report["fine_tune"]["dev"]["rows"] == 60
+    stored = Hplm.load(tmp_path / "out")
     assert (stored.task, stored.pairs, stored.pet.bytes) == (task, kind == "pairs", 0)
     assert len(answers_read(tmp_path / "answers").answered) == 60
 
@@ -228,3 +229,28 @@ def test_a_cancelled_fit_writes_nothing(branch: Branch, tmp_path: Path) -> None:
     with pytest.raises(Cancelled):
         fit(branch, files, "classification", tmp_path, reporter)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("policy", AnswerPolicy)
+def test_a_quick_version_answers_from_the_tables_whatever_the_quality(
+    branch: Branch, tmp_path: Path, policy: AnswerPolicy
+) -> None:
+    fit(branch, files_of(tmp_path, classification_rows), "classification", tmp_path)
+    codec = TextCodec(branch.loaded.tokenizer, OutputNames.load(tmp_path / "out"))
+    assert codec.plan(policy, target=0.9) == AnswerPlan(Level.TABLE)
+
+
+def test_confidences_of_a_quick_version_are_as_high_as_its_answers_are_often_right(
+    branch: Branch, tmp_path: Path
+) -> None:
+    """A third of the labels are drawn at random, of which two thirds are wrong."""
+    draw = random.Random(0)
+
+    def noisy(count: int, seed: int) -> list[Row]:
+        rows = classification_rows(count, seed)
+        return [one | {"label": draw.choice("abc")} if n % 3 == 0 else one for n, one in enumerate(rows)]
+
+    value = fit(branch, files_of(tmp_path, noisy), "classification", tmp_path)["evaluate"]["value"]
+    answered = answers_read(tmp_path / "answers").answered
+    sure = fmean(one.score for one in answered if one.score is not None)
+    assert sure == pytest.approx(value, abs=0.12)
