@@ -47,9 +47,10 @@ INT8_TOKENS = 10_000
 @dataclass(frozen=True, kw_only=True)
 class ConvertSettings(EncoderConversionSettings):
     """name: of the root (None: the checkpoint's). counted_tokens: of the corpus, to find its frequent
-    fragments. context_rank: rank of the term for context outside the fragment. general_tokens: of the
-    held-out text kept with the root, to evaluate domains on. complete_share, table_share: of the distilled
-    sequences, those looked up with complete fragments and as in a table; the rest by uni-grams.
+    fragments. context_rank: rank of the term for context outside the fragment. context_tokens,
+    held_out_tokens: to fit that and to measure, at most a half and a tenth of ridge_tokens. general_tokens:
+    of the held-out text kept with the root, to evaluate domains on. complete_share, table_share: of the
+    distilled sequences, those looked up with complete fragments and as in a table; the rest by uni-grams.
     """
 
     name: str | None = None
@@ -155,7 +156,7 @@ class _Conversion:
         self._positions = _position_features(full, root.config.max_tokens)
         self._config, self._corpus, self._settings = root.config, corpus, settings
         self._precision, self._reporter, self._checkpoints = precision, reporter, checkpoints
-        self._held_out = corpus.held_out_batches(settings.held_out_tokens)
+        self._held_out = corpus.held_out_batches(min(settings.held_out_tokens, settings.ridge_tokens // 10))
         frequencies = FragmentFrequencies.of(
             corpus.sequences_to_count(settings.counted_tokens), root.config.n, root.config.missing_id
         )
@@ -204,7 +205,7 @@ class _Conversion:
             seed=settings.seed,
         ).fit(batches, self._reporter)
         if len(self.local.context_up):
-            few = first_batches(batches, settings.context_tokens)
+            few = first_batches(batches, min(settings.context_tokens, settings.ridge_tokens // 2))
             table = self._table.level_function(leave_one_out=True)
             fit_context(self.local, self._teacher, few, table, self._config, self._reporter)
         report["closed_form"] = self._measure(self._levels)
