@@ -40,6 +40,9 @@ _BY_JOB: Final[Mapping[str, Types]] = {
         "test": dict,
         "cascade": dict,
         "samples": list,
+        "train_rows": int,
+        "fitted_rows": int,
+        "penalty": FIGURE,
     },
 }
 _STAGE: Final[Types] = {"unexplained": dict}

@@ -147,6 +147,7 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
     "task of another": (say(task="tagging"), "not trained for"),
     "another under the digest": (another_under_the_digest, "do not have its digest"),
     "settings of a fool": (measured("fine_tune", settings=7), "is invalid"),
+    "rows of a fool": (measured("fine_tune", fitted_rows="many", train_rows=7), "is invalid"),
     "value of 400 digits": (measured("evaluate", value=10**399), "too large"),
 }
 """How each is made, and what its refusal says."""
