@@ -44,7 +44,7 @@ WARNING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class DemoCard:
-    """What the dashboard shows of the demo. ``is_empty``: the installation has no root yet."""
+    """What the dashboard shows of the demo. ``is_empty``: there is no root, and none is being made."""
 
     text: str
     error: str
@@ -55,10 +55,12 @@ class DemoCard:
 def demo_card() -> DemoCard:
     """The card of the demo (three queries)."""
     status = demo_status()
-    is_removing = status.state == DemoState.WORKING and status.goal == Goal.REMOVED
+    is_working = status.state == DemoState.WORKING
+    is_removing = is_working and status.goal == Goal.REMOVED
     text = "The demo is being removed." if is_removing else SENTENCES[status.state]
     buttons = () if is_removing else BUTTONS[status.state]
-    return DemoCard(text, status.error, buttons, is_empty=not Root.objects.exists())
+    is_empty = not is_working and not Root.objects.exists()
+    return DemoCard(text, status.error, buttons, is_empty)
 
 
 @command_view

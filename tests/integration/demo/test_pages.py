@@ -94,6 +94,7 @@ def test_the_first_steps_are_gone_once_there_is_a_root(staff: Client, acme: Tena
 def test_one_button_builds_the_demo_and_its_state_is_shown(staff: Client) -> None:
     answer = staff.post("/admin/demo/built/", follow=True)
     assert "The demo is being built." in plain(answer)
+    assert "Register a root" not in plain(answer), "the demo makes one"
     assert Job.unscoped.get().kind == "demo"
 
 
