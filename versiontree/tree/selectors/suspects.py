@@ -1,6 +1,5 @@
 """Rows of a dataset whose label looks wrong: the quick version that was trained on it is sure of another."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from tenants.datasets.selectors.rows import dataset_rows_at
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.coverage import versions_built_from
-from versiontree.tree.selectors.versions import as_mapping, hplms_of, is_number
+from versiontree.tree.selectors.versions import hplms_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +40,15 @@ def hplms_trained_on(tenant: Tenant, dataset_id: int) -> QuerySet[Hplm]:
 
 def suspects_of(version: Version, dataset: Dataset) -> list[Suspect]:
     """The rows whose label looks wrong to the version, the surest first. Raises ``corrupt_artifact``."""
-    found = list(_reported(version))
+    found = _reported(version)
     rows = dataset_rows_at(dataset, split=Split.TRAIN, numbers={one["row"] for one in found})
     return [
         Suspect(
             row=one["row"],
             token=one.get("token"),
-            label=str(one["label"]),
-            suggested=str(one["suggested"]),
-            confidence=float(one["confidence"]),
+            label=one["label"],
+            suggested=one["suggested"],
+            confidence=one["confidence"],
             example=rows[one["row"]],
         )
         for one in found
@@ -59,13 +58,9 @@ def suspects_of(version: Version, dataset: Dataset) -> list[Suspect]:
 
 def suspects_count(version: Version) -> int:
     """The number of rows, or tokens, whose label looks wrong to the version."""
-    return len(list(_reported(version)))
+    return len(_reported(version))
 
 
-def _reported(version: Version) -> Iterator[Any]:
-    """The suspects in the metrics of a version, which may come from an import."""
-    suspects = as_mapping(version.metrics.get("quick")).get("suspects")
-    for one in suspects if isinstance(suspects, list) else ():
-        fields = as_mapping(one)
-        if isinstance(fields.get("row"), int) and is_number(fields.get("confidence")):
-            yield fields
+def _reported(version: Version) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = version.metrics.get("quick", {}).get("suspects", [])
+    return found
