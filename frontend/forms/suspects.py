@@ -6,7 +6,7 @@ from enum import StrEnum
 from django import forms
 from django.http import QueryDict
 
-from tenants.datasets.formats.corrections import LABELED_TASKS, Correction
+from tenants.datasets.formats.corrections import Correction
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.uploads import corrected_name
 from versiontree.tree.selectors.suspects import Suspect
@@ -37,9 +37,8 @@ class CorrectionsForm(forms.Form):
         super().__init__(data, initial={"name": corrected_name(dataset)})
         self._suspects = {suspect_field(one): one for one in suspects}
         for name, suspect in self._suspects.items():
-            choices = [(Choice.KEEP, "Keep"), (Choice.LEAVE_OUT, "Leave out")]
-            if dataset.task in LABELED_TASKS:
-                choices.insert(1, (Choice.FIX, f"Use {suspect.suggested or 'no label'}"))
+            fix = f"Use {suspect.suggested or 'no label'}"
+            choices = [(Choice.KEEP, "Keep"), (Choice.FIX, fix), (Choice.LEAVE_OUT, "Leave out")]
             self.fields[name] = forms.ChoiceField(
                 choices=choices, initial=chosen, required=False, widget=forms.RadioSelect
             )

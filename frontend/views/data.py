@@ -23,6 +23,7 @@ from frontend.shortcuts import paginate, redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
 from tenants.base.row_ids import row_id
+from tenants.datasets.formats.corrections import LABELED_TASKS
 from tenants.datasets.models import Corpus, Dataset, Split
 from tenants.datasets.selectors.previews import (
     ORDERS,
@@ -124,6 +125,7 @@ def rows(request: TenantRequest, pk: int) -> HttpResponse:
         request,
         "data/dataset_rows.html",
         dataset=dataset,
+        has_labels=dataset.task in LABELED_TASKS,
         report=dataset.report,
         splits=Split.values,
         split=chosen,

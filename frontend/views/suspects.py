@@ -60,7 +60,7 @@ def _page(
         "dataset": dataset,
         "suspects": suspect_rows(suspects or (), form),
         "searched": suspects is not None,
-        "can_fix": bool(suspects) and dataset.task in LABELED_TASKS,
+        "has_labels": dataset.task in LABELED_TASKS,
         "form": form,
     }
     return render_page(request, "data/labels.html", **context)

@@ -8,6 +8,7 @@ from django.test import Client
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.previews import dataset_first_rows
 from tenants.datasets.services.datasets import dataset_upload
+from tenants.datasets.storage import stored_path
 from tests.e2e.world import World
 from tests.integration.tenants.content import stream
 from tests.unit.tenants.files import jsonl
@@ -15,9 +16,9 @@ from versiontree.tree.models import Version
 from versiontree.tree.services.hplms import hplm_create
 
 
-def suspected(world: World, dataset: Dataset, *suspects: dict[str, Any]) -> Version:
+def suspected(world: World, dataset: Dataset, *suspects: dict[str, Any], name: str = "") -> Version:
     """A quick version that was trained on the dataset and doubts these labels."""
-    name = f"{dataset.name.lower()}-model"
+    name = name or f"{dataset.name.lower()}-model"
     trained = hplm_create(
         tenant=world.tenant, name=name, parent=world.domain, dataset=dataset, actor=world.owner, quick=True
     )
@@ -79,6 +80,7 @@ def test_refused_choices_stay_chosen(owner: Client, world: World) -> None:
     ).content.decode()
     assert "There is already a dataset with the name" in taken
     assert re.findall(r'<input[^>]*name="(row-\d)"[^>]*value="fix"[^>]*checked', taken) == ["row-2"]
+    assert f'href="{address(world.dataset)}?all=fix"' in taken
     nothing = owner.post(address(world.dataset, "correct/"), {"name": "Tickets-2"}).content.decode()
     assert "Give 1 to 1,000 corrections." in nothing
 
@@ -100,6 +102,45 @@ def test_a_tag_is_shown_in_its_sentence_and_corrected(owner: Client, world: Worl
     owner.post(address(dataset, "correct/"), {"name": "Drugs-2", "row-1-2": "fix"})
     corrected = Dataset.objects.for_tenant(world.tenant).get(name="Drugs-2")
     assert [row["tags"][2] for row in dataset_first_rows(corrected, "train")] == ["B-DRUG", "O", "B-DRUG"]
+
+
+def test_two_hundred_hostile_labels_are_shown_as_text_and_fixed_at_once(owner: Client, world: World) -> None:
+    evil = "<script>alert(1)</script>"
+    rows = [{"text": f"{evil} {n}", "label": (evil, "calm")[n % 2]} for n in range(240)]
+    parts = {"train": rows[:200], "dev": rows[200:220], "test": rows[220:]}
+    files = {split: (f"{split}.jsonl", stream(jsonl(part))) for split, part in parts.items()}
+    dataset = dataset_upload(tenant=world.tenant, name="<b>Evil", task="classification", files=files)
+    other = {evil: "calm", "calm": evil}
+    doubts = [
+        {"row": n, "label": row["label"], "suggested": other[row["label"]], "confidence": 0.97}
+        for n, row in enumerate(parts["train"])
+    ]
+    suspected(world, dataset, *doubts, name="evil")
+    page = owner.get(address(dataset)).content.decode()
+    assert (page.count('value="fix"'), "<script>alert" in page, "<b>Evil" in page) == (200, False, False)
+    choices = {"name": "<i>Fixed", **{f"row-{n}": "fix" for n in range(200)}}
+    saved = owner.post(address(dataset, "correct/"), choices, follow=True).content.decode()
+    assert "A corrected copy of &lt;b&gt;Evil: 200 labels changed." in saved
+    assert ("<i>Fixed" in saved, "<script>alert" in saved) == (False, False)
+    again = owner.post(address(dataset, "correct/"), choices).content.decode()
+    assert "There is already a dataset with the name" in again
+    assert Dataset.objects.for_tenant(world.tenant).filter(name__contains="Fixed").count() == 1
+
+
+def test_rows_without_labels_have_none_to_check(owner: Client, world: World) -> None:
+    rows = [{"text": f"row {n}", "value": n} for n in range(30)]
+    files = {"train": ("train.jsonl", stream(jsonl(rows)))}
+    values = dataset_upload(tenant=world.tenant, name="Values", task="regression", files=files)
+    suspected(world, values)
+    assert "No labels to check" in owner.get(address(values)).content.decode()
+    assert "Labels to check" not in owner.get(address(values, "rows/")).content.decode()
+    assert "Labels to check" in owner.get(address(world.dataset, "rows/")).content.decode()
+
+
+def test_the_page_says_that_the_file_of_the_rows_is_gone(owner: Client, world: World) -> None:
+    doubted_tickets(world)
+    stored_path(world.dataset.splits.get(split="train").sha256).unlink()
+    assert "The file is missing on this server." in owner.get(address(world.dataset)).content.decode()
 
 
 def test_without_a_quick_version_the_page_says_how_labels_are_checked(owner: Client, world: World) -> None:
