@@ -24,9 +24,9 @@ from workers.training.progress import Reporter
 SEQUENCES_PER_BATCH = 64
 LowerMode = Literal["table", "full"]
 LOWER_MODES: Final[tuple[LowerMode, ...]] = ("table", "full")
-TABLE_MODE: Final[tuple[LowerMode, ...]] = ("table",)
 """The `Level` at which texts are read: looked up in the tables, or computed by the branch's lower layers with
 full context."""
+TABLE_MODE: Final[tuple[LowerMode, ...]] = ("table",)
 STAGES: Final[dict[LowerMode, str]] = {"table": "look up", "full": "compute in full"}
 
 

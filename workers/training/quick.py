@@ -37,8 +37,7 @@ from workers.training.tasks import task_kind
 from workers.training.tasks.base import IGNORE_INDEX, TaskKind
 
 MAX_ROWS: Final = {"train": 2_000, "dev": 300, "test": 400}
-"""Rows of each split that are read, evenly sampled: a split of any size takes seconds. A row of dev or test
-takes three times as long as one of train, since it is read at both levels."""
+"""Rows of each split that are read, evenly sampled: a split of any size takes seconds."""
 MAX_WORDS: Final = 15_000
 """Words of the training split of a tagger that are read."""
 REGRESSIONS: Final[dict[str, Regression]] = {MULTILABEL: "logistic", REGRESSION: "ridge"}
