@@ -8,10 +8,12 @@ from frontend.forms.suspects import Choice, CorrectionsForm
 from frontend.presenters.suspects import suspect_rows
 from frontend.shortcuts import redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
+from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.corrections import LABELED_TASKS
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.uploads import dataset_of
 from tenants.datasets.services.corrections import dataset_correct
+from versiontree.tree.models import Version
 from versiontree.tree.selectors.suspects import Suspect, suspects_of, suspects_version
 
 
@@ -20,9 +22,10 @@ from versiontree.tree.selectors.suspects import Suspect, suspects_of, suspects_v
 def labels(request: TenantRequest, pk: int) -> HttpResponse:
     """The labels to check. With `?all=fix` every suggestion is chosen."""
     dataset = dataset_of(request.access.tenant, pk)
-    suspects = _suspects(request, dataset)
+    version = suspects_version(request.access.tenant, dataset)
+    suspects = suspects_of(version, dataset) if version else []
     chosen = Choice.FIX if request.GET.get("all") == Choice.FIX else Choice.KEEP
-    return _page(request, dataset, suspects, CorrectionsForm(dataset, suspects or (), chosen=chosen))
+    return _page(request, dataset, version, suspects, CorrectionsForm(dataset, suspects, chosen=chosen))
 
 
 @require_POST
@@ -30,15 +33,21 @@ def labels(request: TenantRequest, pk: int) -> HttpResponse:
 def correct(request: TenantRequest, pk: int) -> HttpResponse:
     """Save the dataset with the chosen corrections as a new one, and show it."""
     dataset = dataset_of(request.access.tenant, pk)
-    suspects = _suspects(request, dataset)
-    form = CorrectionsForm(dataset, suspects or (), request.POST)
-    made = submit_form(form, lambda: _correct(request, dataset, form))
+    version = suspects_version(request.access.tenant, dataset)
+    suspects = suspects_of(version, dataset) if version else []
+    form = CorrectionsForm(dataset, suspects, request.POST)
+    made = submit_form(form, lambda: _correct(request, dataset, version, form))
     if made is None:
-        return _page(request, dataset, suspects, form)
+        return _page(request, dataset, version, suspects, form)
     return redirect_to(request, "dataset", made.pk, message=f"Dataset {made.name} saved.")
 
 
-def _correct(request: TenantRequest, dataset: Dataset, form: CorrectionsForm) -> Dataset:
+def _correct(
+    request: TenantRequest, dataset: Dataset, version: Version | None, form: CorrectionsForm
+) -> Dataset:
+    if version is not None and request.POST.get("version", str(version.pk)) != str(version.pk):
+        message = "A newer quick version has checked the labels. Look at your choices again."
+        raise HmiError(ErrorCode.CONFLICT, message)
     return dataset_correct(
         dataset=dataset,
         name=form.cleaned_data["name"],
@@ -47,19 +56,17 @@ def _correct(request: TenantRequest, dataset: Dataset, form: CorrectionsForm) ->
     )
 
 
-def _suspects(request: TenantRequest, dataset: Dataset) -> list[Suspect] | None:
-    """Return the suspects; None if no quick version was trained on the dataset."""
-    version = suspects_version(request.access.tenant, dataset)
-    return None if version is None else suspects_of(version, dataset)
-
-
 def _page(
-    request: TenantRequest, dataset: Dataset, suspects: list[Suspect] | None, form: CorrectionsForm
+    request: TenantRequest,
+    dataset: Dataset,
+    version: Version | None,
+    suspects: list[Suspect],
+    form: CorrectionsForm,
 ) -> HttpResponse:
     context = {
         "dataset": dataset,
-        "suspects": suspect_rows(suspects or (), form),
-        "searched": suspects is not None,
+        "version": version,
+        "suspects": suspect_rows(suspects, form),
         "has_labels": dataset.task in LABELED_TASKS,
         "form": form,
     }

@@ -85,6 +85,19 @@ def test_refused_choices_stay_chosen(owner: Client, world: World) -> None:
     assert "Give 1 to 1,000 corrections." in nothing
 
 
+def test_choices_about_an_older_quick_version_are_looked_at_again(owner: Client, world: World) -> None:
+    older, labels = doubted_tickets(world)
+    choices = {"name": "Tickets-2", "row-0": "fix", "version": str(older.pk)}
+    other = {"row": 0, "label": labels[0], "suggested": "delivery", "confidence": 0.97}
+    newer = suspected(world, world.dataset, other, name="another")
+    page = owner.post(address(world.dataset, "correct/"), choices).content.decode()
+    assert "A newer quick version has checked the labels." in page
+    assert not Dataset.objects.for_tenant(world.tenant).filter(name="Tickets-2").exists()
+    assert f'name="version" value="{newer.pk}"' in page
+    choices["version"] = str(newer.pk)
+    assert owner.post(address(world.dataset, "correct/"), choices).status_code == 302
+
+
 def test_a_tag_is_shown_in_its_sentence_and_corrected(owner: Client, world: World) -> None:
     sentence = {"tokens": ["Ada", "took", "aspirin", "twice"], "tags": ["O", "O", "B-DRUG", "O"]}
     files = {
