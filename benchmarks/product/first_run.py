@@ -31,7 +31,7 @@ import torch
 
 from benchmarks import harness
 from benchmarks.accuracy.workbench import checkpoint_folder
-from benchmarks.product.hostile.product import Product, ProductEnded, free_port
+from benchmarks.product.hostile.product import DEMO_ENDED, Product, ProductEnded, free_port
 from benchmarks.result_cache import bench_dir
 from benchmarks.serving.real_texts import docstrings
 from hmi_client import Client, HmiError
@@ -50,7 +50,6 @@ COMPUTING: Final = ("first_answer_s", "quick_version_s", "trained_version_s", "d
 ROWS, TOKENS, LABELS = 1_000, 60, ("first", "second", "third", "fourth")
 WITHIN_S: Final = 3600.0
 POLL_S: Final = 0.25
-DEMO_ENDED: Final = re.compile(r"The demo is (not )?complete\.")
 NAME: Final = "first-model"
 
 

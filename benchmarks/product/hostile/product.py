@@ -1,6 +1,7 @@
 """The product as `make up` starts it, in a home of its own; what its processes take, seen from outside."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,7 +17,8 @@ import psutil
 from benchmarks import harness
 from benchmarks.harness import ROOT
 
-READY_LINE: Final = "Ctrl-C stops everything."
+READY: Final = re.compile(r"Ctrl-C stops everything\.")
+DEMO_ENDED: Final = re.compile(r"The demo is (not )?complete\.")
 START_TIMEOUT_S, BUILD_TIMEOUT_S, STOP_TIMEOUT_S = 180.0, 1800.0, 90.0
 POLL_S: Final = 0.05
 DEMO_SCALE: Final = "0.02"
@@ -51,8 +53,16 @@ class Product:
         self._process: subprocess.Popen[bytes] | None = None
         self.temporary.mkdir(parents=True, exist_ok=True)
 
-    def start(self, within_s: float = START_TIMEOUT_S) -> None:
+    def start(self) -> None:
         """Start it and wait until it is ready. Raises ProductEnded."""
+        self._start_until(READY, START_TIMEOUT_S)
+
+    def build_demo(self) -> None:
+        """Start it and wait until the demo is complete. Raises ProductEnded."""
+        if self._start_until(DEMO_ENDED, BUILD_TIMEOUT_S)[1]:
+            raise ProductEnded(self._told()[-2000:])
+
+    def _start_until(self, told: re.Pattern[str], within_s: float) -> re.Match[str]:
         self.starts += 1
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
@@ -65,10 +75,11 @@ class Product:
                 start_new_session=True,
             )
         latest = time.monotonic() + within_s
-        while READY_LINE not in self._told():
+        while (found := told.search(self._told())) is None:
             if not self.runs() or time.monotonic() > latest:
                 raise ProductEnded(self._told()[-2000:])
             time.sleep(POLL_S)
+        return found
 
     def stop(self) -> None:
         """Ask it to stop, and wait; kill it where that is in vain."""

@@ -9,7 +9,6 @@ import tokenizers
 
 from benchmarks.accuracy.workbench import checkpoint_folder
 from benchmarks.product.first_run import (
-    DEMO_ENDED,
     TOKENS,
     Welcome,
     is_answered,
@@ -17,6 +16,7 @@ from benchmarks.product.first_run import (
     main,
     report_of,
 )
+from benchmarks.product.hostile.product import DEMO_ENDED
 
 OUTPUT = """\
   ✓ Web: ready in 6.4 s
