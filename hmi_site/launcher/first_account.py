@@ -33,7 +33,8 @@ def first_account_ensure() -> FirstAccount:
             tenant, is_new = _tenant(user) if settings.HMI_INIT_TENANT else (None, False)
             has_key = bool(tenant and settings.HMI_INIT_KEY and _key(tenant, user))
     except HmiError as error:
-        raise ChildError(f"HMI_INIT_{(error.param or 'tenant').upper()}: {error.message}") from None
+        setting = "HMI_INIT_KEY" if error.param == "key" else "HMI_INIT_TENANT"
+        raise ChildError(f"{setting}: {error.message}") from None
     return FirstAccount(
         tenant=settings.HMI_INIT_TENANT if is_new else "",
         user=settings.HMI_INIT_USER if password is not None else "",
