@@ -1,5 +1,6 @@
-"""The demo that copies of HMI made before they recorded it: found by its names."""
+"""The demo that copies of HMI made before they recorded it: found by the names of its models."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -8,7 +9,6 @@ from django.conf import settings
 from demo.people import logins_read
 from demo.record.models import DemoPart
 from demo.version import DECODER, DOMAIN, ROOT
-from tenants.accounts.models import Tenant
 from tenants.datasets.models import Corpus, Dataset
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind
@@ -25,8 +25,10 @@ MARKS: Final = ("demo.built", "demo.generative.built")
 
 
 def earlier_demo_adopt() -> None:
-    """Record the demo of an earlier copy as version 1, if this installation has one."""
-    if not {slug for slug, _ in MODELS} & logins_read().keys():
+    """Record the demo of an earlier copy as version 1, if this installation has one. Without one of its
+    models a root of such a name is somebody's own."""
+    hplms = list(_hplms())
+    if not hplms or not {slug for slug, _ in MODELS} & logins_read().keys():
         return
     corpora = {part: _corpus(name) for part, name in CORPORA.items()}
     for part, name in ROOTS.items():
@@ -36,15 +38,18 @@ def earlier_demo_adopt() -> None:
     domain = Domain.unscoped.filter(name=DOMAIN_NAME, tenant=None).first()
     if domain is not None:
         _adopt(DOMAIN, domain.versions.earliest("number"), domain=domain, corpus=corpora[DOMAIN])
-    for slug, name in MODELS:
-        tenant = Tenant.objects.filter(slug=slug).first()
-        hplm = Hplm.unscoped.filter(tenant=tenant, name=name, deleted_at=None).first() if tenant else None
-        if tenant is not None and hplm is not None:
-            dataset = Dataset.objects.for_tenant(tenant).filter(name=name).first()
-            version = hplm.versions.earliest("number")
-            _adopt(f"{slug}/{name}", version, tenant=tenant, hplm=hplm, dataset=dataset)
+    for hplm in hplms:
+        dataset = Dataset.objects.for_tenant(hplm.tenant).filter(name=hplm.name).first()
+        version = hplm.versions.earliest("number")
+        _adopt(str(hplm), version, tenant=hplm.tenant, hplm=hplm, dataset=dataset)
     for mark in MARKS:
         (Path(settings.HMI_HOME) / mark).unlink(missing_ok=True)
+
+
+def _hplms() -> Iterator[Hplm]:
+    living = Hplm.unscoped.filter(deleted_at=None).select_related("tenant")
+    for slug, name in MODELS:
+        yield from living.filter(tenant__slug=slug, name=name)
 
 
 def _adopt(part: str, version: Version, **rows: object) -> None:

@@ -56,6 +56,6 @@ def demo_failed(_: str, __: str, message: str) -> None:
 
 
 def _retry_failed(actor: Actor) -> None:
-    for part in DemoPart.unscoped.filter(ready_at=None):
+    for part in DemoPart.unscoped.filter(ready_at=None, hplm__deleted_at=None):
         for version in part_versions_of(part).filter(state=Version.State.FAILED):
             version_retry(version=version, actor=actor)

@@ -7,6 +7,7 @@ import pytest
 from pytest_django import Settings
 
 from demo import parts as parts_module
+from demo import tree as tree_module
 from demo.datasets import TASKS, DemoTask
 from demo.job_progress import DemoError
 from demo.options import DemoOptions
@@ -175,6 +176,48 @@ def test_what_people_delete_afterwards_is_not_built_again(built: None, ask: Call
     assert model_part(TASKS[0]) not in models()
 
 
+def test_a_model_that_people_delete_before_it_is_ready_is_not_waited_for(
+    ask: Callable[..., None], options: DemoOptions
+) -> None:
+    ask()
+    step()
+    tree_factory.do_jobs(Root.objects.get().versions.get())
+    step()
+    hplm = Hplm.unscoped.get(name=TASKS[0].hplm)
+    for job in Job.unscoped.filter(version__hplm=hplm, after=None):
+        job_cancel(job=job, actor=None)
+    hplm_delete(hplm=hplm, actor=None)
+    ask()
+    assert build().state == JobState.SUCCEEDED
+    assert demo_is_built(options)
+    assert model_part(TASKS[0]) not in models()
+
+
+def test_people_are_looked_after_once_and_not_at_each_step(
+    ask: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask()
+    step()
+    monkeypatch.setattr(tree_module, "people_ensure", pytest.fail)
+    assert step().state == JobState.QUEUED
+
+
+def test_removal_that_is_asked_for_in_the_last_step_is_done_next(
+    ask: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = tree_module._finish
+
+    def ask_at_the_end(options: DemoOptions) -> None:
+        finish(options)
+        monkeypatch.undo()
+        ask(Goal.REMOVED)
+
+    monkeypatch.setattr(tree_module, "_finish", ask_at_the_end)
+    ask()
+    assert build().state == JobState.SUCCEEDED
+    assert models() == set()
+
+
 def test_removal_deletes_what_the_demo_made_and_suspends_its_tenants(
     built: None, ask: Callable[..., None]
 ) -> None:
@@ -249,6 +292,18 @@ def test_the_demo_of_an_earlier_copy_is_replaced(built: None, ask: Callable[...,
     build()
     assert models() == names(list(TASKS))
     assert Root.objects.get().pk == old, "models of that version, whose names nobody knows, stand on it"
+
+
+def test_a_root_that_somebody_gave_a_name_of_the_demo_stays_and_is_used(
+    ask: Callable[..., None], tmp_path: Path
+) -> None:
+    mine = tree_factory.ready_root(tmp_path, parts_module.ROOT_NAME)
+    ask()
+    assert build().state == JobState.SUCCEEDED
+    assert Root.objects.get().pk == mine.root_id
+    ask(Goal.REMOVED)
+    assert build().state == JobState.SUCCEEDED
+    assert Root.objects.get().pk == mine.root_id
 
 
 def test_models_are_marked_in_the_tenants_of_the_demo_alone(built: None) -> None:
