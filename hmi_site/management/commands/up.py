@@ -87,8 +87,9 @@ def _demo(console: Console, options: DemoOptions) -> ShownDemo | None:
 
 def _demo_start(options: DemoOptions) -> ShownDemo:
     status = demo_status()
-    if status.state == DemoState.REMOVED:
-        return ShownDemo(None, "The demo was removed. `manage.py demo build` builds it again.")
+    if status.goal == Goal.REMOVED and status.state != DemoState.INCOMPLETE:
+        verb = "is being" if status.state == DemoState.WORKING else "was"
+        return ShownDemo(None, f"The demo {verb} removed. `manage.py demo build` builds it again.")
     people_ensure(generative=options.generative)
     summary = demo_summary()
     if status.state == DemoState.INCOMPLETE and not outdated_parts():

@@ -7,11 +7,14 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
+from rich.console import Console
 
 from demo.options import DemoOptions
 from demo.record.models import Demo, DemoPart, Goal
 from demo.record.selectors import DemoState, demo_status
 from demo.record.services import demo_request
+from hmi_site.launcher.first_account import FirstAccount
+from hmi_site.management.commands import up
 from tenants.accounts.models import User
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import plain
@@ -133,3 +136,15 @@ def test_the_command_asks_for_the_same(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.endswith("working\n")
     assert Demo.objects.get().goal == Goal.REMOVED
     assert Job.unscoped.filter(kind="demo").count() == 1
+
+
+def test_a_start_during_the_removal_says_so_and_makes_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    demo_request(goal=Goal.REMOVED, actor=None)
+    demo = up._demo(Console(), DemoOptions())
+    assert demo is not None
+    up.show_welcome(Console(), url="http://localhost:8000", account=FirstAccount(), demo=demo)
+    printed = capsys.readouterr().out
+    assert "The demo is being removed." in printed
+    assert "curl" not in printed
+    assert not User.objects.filter(username="acme").exists()
+    assert demo_status().goal == Goal.REMOVED
