@@ -57,7 +57,8 @@ def admin_ensure() -> Login | None:
 
 @transaction.atomic
 def people_ensure(*, generative: bool = True) -> dict[str, Login]:
-    """Create whatever is absent of the administrator and the demo tenants; return their logins.
+    """Create whatever is absent of the administrator and the demo tenants; return their logins. A tenant
+    that somebody deleted stays deleted.
 
     Passwords and keys are random, and kept in a file, because the database knows only their hashes. A
     password that somebody has changed stays as it is; a key is made when the one in the file does not work.
@@ -65,9 +66,11 @@ def people_ensure(*, generative: bool = True) -> dict[str, Login]:
     known = logins_read()
     logins = known | {ADMIN: Login(ADMIN, _password(ADMIN, known, superuser=True))}
     for slug in dict.fromkeys(task.tenant for task in demo_tasks(generative=generative)):
+        tenant = Tenant.objects.filter(slug=slug).first()
+        if tenant is not None and tenant.deletion_requested_at is not None:
+            continue
         password = _password(slug, known, superuser=False)
         owner = User.objects.get(username=slug)
-        tenant = Tenant.objects.filter(slug=slug).first()
         if tenant is None:
             tenant = tenant_create(slug=slug, name=slug.capitalize(), owner=owner)
         logins[slug] = Login(slug, password, _api_key(tenant, owner, known))

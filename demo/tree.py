@@ -53,10 +53,12 @@ def outdated_parts() -> list[DemoPart]:
     return [part for part in DemoPart.unscoped.all() if VERSIONS.get(part.name) != part.version]
 
 
-def demo_summary() -> DemoSummary:
-    """The demo's logins, and a first request that works once the model is ready."""
+def demo_summary() -> DemoSummary | None:
+    """The demo's logins, and a first request that works once the model is ready. None without its tenant."""
     logins = logins_read()
     task = TASKS[0]
+    if task.tenant not in logins:
+        return None
     shown = [logins[name] for name in (ADMIN, *_tenants(demo_tasks(generative=True))) if name in logins]
     return DemoSummary(shown, model_part(task), logins[task.tenant].api_key, task.try_text)
 
@@ -65,7 +67,7 @@ def demo_people(options: DemoOptions) -> None:
     """Make the demo's logins and tenants, and record that they are the demo's. Once it is recorded, nothing:
     to check the passwords takes seconds."""
     known = set(DemoPart.unscoped.values_list("name", flat=True))
-    absent = [task for task in demo_tasks(generative=options.generative) if model_part(task) not in known]
+    absent = [task for task in _tasks(options) if model_part(task) not in known]
     if absent:
         people_ensure(generative=options.generative)
     for task in absent:
@@ -165,8 +167,8 @@ def _read_texts(reporter: Reporter, of: str) -> None:
 
 def _missing(tasks: Sequence[DemoTask]) -> Iterator[DemoTask]:
     """The tasks whose models were not made yet. Those that people deleted afterwards are not missing."""
-    made = DemoPart.unscoped.exclude(hplm=None, ready_at=None).values_list("name", flat=True)
-    return (task for task in tasks if model_part(task) not in set(made))
+    missing = DemoPart.unscoped.filter(hplm=None, ready_at=None).values_list("name", flat=True)
+    return (task for task in tasks if model_part(task) in set(missing))
 
 
 def _mark_ready() -> None:
@@ -195,8 +197,14 @@ def _finish(options: DemoOptions) -> None:
 
 
 def _wanted(options: DemoOptions) -> set[str]:
-    parts = {ROOT, DOMAIN, *map(model_part, TASKS)}
-    return parts | {DECODER, *map(model_part, WRITING_TASKS)} if options.generative else parts
+    parts = {ROOT, DOMAIN, *map(model_part, _tasks(options))}
+    return parts | {DECODER} if options.generative else parts
+
+
+def _tasks(options: DemoOptions) -> list[DemoTask]:
+    """The tasks of the tenants that nobody deleted."""
+    deleted = set(Tenant.objects.exclude(deletion_requested_at=None).values_list("slug", flat=True))
+    return [task for task in demo_tasks(generative=options.generative) if task.tenant not in deleted]
 
 
 def _tenants(tasks: Sequence[DemoTask]) -> list[str]:

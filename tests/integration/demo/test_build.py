@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 from pytest_django import Settings
 
 from demo import parts as parts_module
@@ -18,13 +19,14 @@ from demo.record.selectors import DemoState, demo_models_of, demo_status
 from demo.record.services import demo_request
 from demo.tree import demo_is_built, outdated_parts
 from demo.version import DOMAIN, ROOT, model_part
-from tenants.accounts.models import Tenant, User
+from tenants.accounts.models import ApiKey, Tenant, User
 from tenants.base.background_jobs import BackgroundKind
 from tenants.datasets.models import Dataset
 from tests.background import run_background
 from tests.integration.versiontree import tree_factory
 from versiontree.jobs.models import ACTIVE, Job, JobKind, JobState
 from versiontree.jobs.services.control import job_cancel
+from versiontree.transfer.services.tenant_deletion import tenant_delete_step
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
 
@@ -174,6 +176,20 @@ def test_what_people_delete_afterwards_is_not_built_again(built: None, ask: Call
     ask()
     assert build().state == JobState.SUCCEEDED
     assert model_part(TASKS[0]) not in models()
+
+
+def test_a_tenant_that_people_delete_afterwards_stays_deleted(
+    built: None, ask: Callable[..., None], options: DemoOptions
+) -> None:
+    tenant = tenant_of(TASKS[0])
+    now = timezone.now()
+    Tenant.objects.filter(pk=tenant.pk).update(suspended_at=now, deletion_requested_at=now)
+    while not tenant_delete_step(tenant=tenant):
+        pass
+    assert demo_is_built(options)
+    ask()
+    assert build().state == JobState.SUCCEEDED
+    assert not any(model.unscoped.filter(tenant=tenant).exists() for model in (DemoPart, Hplm, ApiKey))
 
 
 def test_a_model_that_people_delete_before_it_is_ready_is_not_waited_for(
