@@ -62,7 +62,7 @@ class DemoPart(models.Model):
     root = models.ForeignKey("tree.Root", null=True, on_delete=models.SET_NULL, related_name="+")
     domain = models.ForeignKey("tree.Domain", null=True, on_delete=models.SET_NULL, related_name="+")
     hplm = models.ForeignKey("tree.Hplm", null=True, on_delete=models.SET_NULL, related_name="+")
-    made_at = models.DateTimeField(auto_now=True)
+    made_at = models.DateTimeField()
     ready_at = models.DateTimeField(null=True)
 
     unscoped = models.Manager()

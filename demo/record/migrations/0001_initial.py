@@ -64,7 +64,7 @@ class Migration(migrations.Migration):
                 ),
                 ("name", models.CharField(max_length=127, unique=True)),
                 ("version", models.PositiveSmallIntegerField()),
-                ("made_at", models.DateTimeField(auto_now=True)),
+                ("made_at", models.DateTimeField()),
                 ("ready_at", models.DateTimeField(null=True)),
                 (
                     "corpus",

@@ -297,17 +297,37 @@ def test_a_newer_demo_builds_what_changed_and_leaves_the_rest(
     assert after == before
 
 
-def test_the_demo_of_an_earlier_copy_is_replaced(built: None, ask: Callable[..., None]) -> None:
-    """As an earlier copy left it: the rows without a record of them, one of them under another name."""
-    Hplm.unscoped.filter(name=TASKS[0].hplm).update(name="package-of-docstring")
+def as_an_earlier_copy_left_it() -> Hplm:
+    """One of the models that only such copies made, and no record of anything. Returns that model."""
+    home, root = tenant_of(TASKS[0]), Root.objects.get().versions.get(kind="root")
+    dataset = tree_factory.dataset(home, "package-of-docstring")
+    version = hplm_create(tenant=home, name=dataset.name, parent=root, dataset=dataset, actor=None)
+    tree_factory.do_jobs(version)
     DemoPart.unscoped.all().delete()
     Demo.objects.all().delete()
+    return Hplm.unscoped.get(name=dataset.name)
+
+
+def test_the_demo_of_an_earlier_copy_is_replaced(built: None, ask: Callable[..., None]) -> None:
+    as_an_earlier_copy_left_it()
     old = Root.objects.get().pk
     ask()
     assert DemoPart.unscoped.get(name=ROOT).version == EARLIER_VERSION
     build()
     assert models() == names(list(TASKS))
     assert Root.objects.get().pk == old, "models of that version, whose names nobody knows, stand on it"
+
+
+def test_a_model_of_an_earlier_copy_that_somebody_trained_further_stays(
+    built: None, ask: Callable[..., None]
+) -> None:
+    hplm = as_an_earlier_copy_left_it()
+    dataset = Dataset.unscoped.get(name=hplm.name)
+    mine = hplm_update(hplm=hplm, dataset=dataset, actor=owner_of(TASKS[0]))
+    ask()
+    build()
+    assert models() == names(list(TASKS)) | {str(hplm)}
+    assert Version.unscoped.get(pk=mine.pk).dataset == dataset
 
 
 def test_a_root_that_somebody_gave_a_name_of_the_demo_stays_and_is_used(
