@@ -189,7 +189,9 @@ def test_a_tenant_that_people_delete_afterwards_stays_deleted(
     assert demo_is_built(options)
     ask()
     assert build().state == JobState.SUCCEEDED
-    assert not any(model.unscoped.filter(tenant=tenant).exists() for model in (DemoPart, Hplm, ApiKey))
+    assert not DemoPart.unscoped.filter(tenant=tenant).exists()
+    assert not Hplm.unscoped.filter(tenant=tenant).exists()
+    assert not ApiKey.unscoped.filter(tenant=tenant).exists()
 
 
 def test_a_model_that_people_delete_before_it_is_ready_is_not_waited_for(
