@@ -62,7 +62,7 @@ class DemoBuilder:
     """Makes parts at the size of the options. The texts are read when the first part needs them."""
 
     options: DemoOptions
-    admin: User = field(default_factory=lambda: User.objects.get(username=ADMIN))
+    admin: User = field(default_factory=lambda: User.objects.get(username__iexact=ADMIN))
 
     @property
     def size(self) -> DemoSize:
@@ -227,7 +227,7 @@ def _let_others_pass(version: Version) -> None:
 
 
 def _tenant_and_owner(task: DemoTask) -> tuple[Tenant, User]:
-    return Tenant.objects.get(slug=task.tenant), User.objects.get(username=task.tenant)
+    return Tenant.objects.get(slug=task.tenant), User.objects.get(username__iexact=task.tenant)
 
 
 def _living(task: DemoTask, tenant: Tenant) -> Hplm | None:

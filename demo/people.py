@@ -70,7 +70,7 @@ def people_ensure(*, generative: bool = True) -> dict[str, Login]:
         if tenant is not None and tenant.deletion_requested_at is not None:
             continue
         password = _password(slug, known, superuser=False)
-        owner = User.objects.get(username=slug)
+        owner = User.objects.get(username__iexact=slug)
         if tenant is None:
             tenant = tenant_create(slug=slug, name=slug.capitalize(), owner=owner)
         logins[slug] = Login(slug, password, _api_key(tenant, owner, known))
@@ -80,7 +80,7 @@ def people_ensure(*, generative: bool = True) -> dict[str, Login]:
 
 
 def _password(username: str, known: dict[str, Login], *, superuser: bool) -> str:
-    user = User.objects.filter(username=username).first()
+    user = User.objects.filter(username__iexact=username).first()
     if user is not None:
         password = known[username].password if username in known else ""
         return password if user.check_password(password) else ""
@@ -91,7 +91,7 @@ def _password(username: str, known: dict[str, Login], *, superuser: bool) -> str
 
 
 def _api_key(tenant: Tenant, owner: User, known: dict[str, Login]) -> str:
-    login = known.get(owner.username)
+    login = known.get(tenant.slug)
     if login is not None and ApiKey.unscoped.is_valid(login.api_key):
         return login.api_key
     _, key = api_key_create(tenant=tenant, name="demo", scopes=["infer", "manage"], created_by=owner)

@@ -45,7 +45,7 @@ def first_account_ensure() -> FirstAccount:
 
 def _user() -> tuple[User, str | None]:
     """The user, and the password if the user is new."""
-    known = User.objects.filter(username=settings.HMI_INIT_USER).first()
+    known = User.objects.filter(username__iexact=settings.HMI_INIT_USER).first()
     if known is not None:
         return known, None
     password = settings.HMI_INIT_PASSWORD or secrets.token_urlsafe(12)

@@ -66,3 +66,12 @@ def test_lost_passwords_are_not_invented() -> None:
     people_ensure()
     logins_path().unlink()
     assert {login.password for login in people_ensure().values()} == {""}
+
+
+def test_people_whose_names_differ_in_case_alone_are_taken_for_those_of_the_demo() -> None:
+    User.objects.create_superuser("Admin", password="chosen by a person")
+    User.objects.create_user("Acme", password="chosen by a person")
+    logins = people_ensure()
+    assert logins[ADMIN] == Login(ADMIN, "")
+    assert ApiKey.unscoped.is_valid(logins["acme"].api_key)
+    assert people_ensure() == logins

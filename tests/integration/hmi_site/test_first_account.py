@@ -54,6 +54,13 @@ def test_what_is_there_stays_as_it_is(wanted: Settings) -> None:
     assert api_key_from(KEY) is None
 
 
+def test_a_user_of_this_name_in_another_case_is_that_user(wanted: Settings) -> None:
+    first_account_ensure()
+    wanted.HMI_INIT_USER = "Jo"
+    assert first_account_ensure() == FirstAccount()
+    assert User.objects.get().username == "jo"
+
+
 def test_a_password_that_is_not_set_is_generated_and_told_once(wanted: Settings) -> None:
     wanted.HMI_INIT_PASSWORD = ""
     password = first_account_ensure().password
