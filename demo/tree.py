@@ -144,8 +144,8 @@ def _build(make: DemoBuilder, options: DemoOptions, reporter: Reporter) -> None:
     if root.state != Version.State.READY:
         return
     domain = make.domain(root)
-    if domain.state != Version.State.READY:
-        return
+    if domain.state in (Version.State.BUILDING, Version.State.FAILED):
+        return  # upon one that somebody retired nothing can be built; to try says so
     for task in _missing(under_domain):
         make.model(task, domain)
     if options.generative:

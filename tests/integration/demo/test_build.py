@@ -28,6 +28,7 @@ from versiontree.jobs.models import ACTIVE, Job, JobKind, JobState
 from versiontree.jobs.services.control import job_cancel
 from versiontree.transfer.services.tenant_deletion import tenant_delete_step
 from versiontree.tree.models import Domain, Hplm, Root, Version
+from versiontree.tree.services.domains import domain_retire
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
 
 pytestmark = pytest.mark.django_db
@@ -176,6 +177,18 @@ def test_what_people_delete_afterwards_is_not_built_again(built: None, ask: Call
     ask()
     assert build().state == JobState.SUCCEEDED
     assert model_part(TASKS[0]) not in models()
+
+
+def test_a_domain_that_people_retire_is_told_when_a_model_is_missing_below_it(
+    built: None, ask: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domain_retire(domain=Domain.unscoped.get(), actor=None)
+    ask()
+    assert build().state == JobState.SUCCEEDED
+    monkeypatch.setitem(parts_module.VERSIONS, model_part(BELOW_DOMAIN[0]), 99)
+    ask()
+    assert build().state == JobState.FAILED
+    assert "retired" in demo_status().error
 
 
 def test_a_tenant_that_people_delete_afterwards_stays_deleted(
