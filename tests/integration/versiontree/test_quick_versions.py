@@ -187,12 +187,13 @@ def test_update_of_a_quick_version_is_trained_from_where_that_stood(
     assert "warnings" not in update.config
 
 
-def test_quota_counts_the_job_of_the_quick_version(domain: Version, acme: TenantFixture) -> None:
-    Quota.objects.for_tenant(acme.tenant).update(max_active_jobs=2)
+def test_quota_of_jobs_does_not_count_the_quick_version(domain: Version, acme: TenantFixture) -> None:
+    Quota.objects.for_tenant(acme.tenant).update(max_active_jobs=1)
     refused(lambda: quick_and_trained(domain, acme), ErrorCode.QUOTA_EXCEEDED, None)
     assert not Version.objects.for_tenant(acme.tenant).filter(kind="model").exists()
-    Quota.objects.for_tenant(acme.tenant).update(max_active_jobs=3)
+    Quota.objects.for_tenant(acme.tenant).update(max_active_jobs=2)
     quick_and_trained(domain, acme)
+    refused(lambda: tree_factory.new_hplm(domain, "more", acme, quick=True), ErrorCode.QUOTA_EXCEEDED, None)
 
 
 def test_whoever_waits_for_the_model_hears_of_the_trained_version_only(

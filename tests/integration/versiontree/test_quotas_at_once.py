@@ -74,7 +74,7 @@ CASES = {
             client, "models", name=f"m{n}", parent=root.pk, dataset=home.dataset.pk
         ),
         lambda home: Job.objects.for_tenant(home.tenant).filter(state__in=ACTIVE).count() // 3,
-        {"max_models": 1000, "max_active_jobs": 3 * ALLOWED},
+        {"max_models": 1000, "max_active_jobs": 2 * ALLOWED},
     ),
     "domains": Case(
         lambda client, n, root, home: _json(

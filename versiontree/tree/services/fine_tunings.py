@@ -46,7 +46,7 @@ from versiontree.tree.selectors.bases import base_by_name, base_root_kind, base_
 from versiontree.tree.selectors.fine_tunings import ENDED, fine_tuning_jobs, fine_tuning_status
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.services.quota_reservations import (
-    jobs_of_new_hplm,
+    JOBS_PER_HPLM_VERSION,
     quota_reserve_hplm,
     quota_reserve_version,
 )
@@ -97,7 +97,7 @@ def fine_tuning_create(
     )
     with transaction.atomic():
         _check_limit(tenant)
-        quota_reserve_version(tenant=tenant, jobs=jobs_of_new_hplm(quick=row.quick))
+        quota_reserve_version(tenant=tenant, jobs=JOBS_PER_HPLM_VERSION)
         if isinstance(base, Hplm):
             _set_base_hplm(row, base, number, name)
         else:

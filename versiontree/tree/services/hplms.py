@@ -23,7 +23,6 @@ from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import (
     JOBS_PER_HPLM_VERSION,
     hplm_name_check,
-    jobs_of_new_hplm,
     quota_reserve_hplm,
     quota_reserve_version,
 )
@@ -69,7 +68,7 @@ def hplm_create(
     config = _config(dataset, tenant, settings, auto_promote, root) | dataset_warnings(parent, dataset)
     quick = quick and dataset.task in QUICK_TASKS
     with transaction.atomic():
-        quota_reserve_version(tenant=tenant, jobs=jobs_of_new_hplm(quick=quick), reserved_by=reserved_by)
+        quota_reserve_version(tenant=tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
         quota_reserve_hplm(tenant=tenant, name=name, reserved_by=reserved_by)
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
         hplm = Hplm.unscoped.create(

@@ -15,16 +15,11 @@ from tenants.usage.services.quotas import (
     quota_check_storage,
     quota_lock,
 )
-from versiontree.jobs.models import ACTIVE, Job
+from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.tree.models import FineTuning, FineTuningState, Hplm
 
 JOBS_PER_HPLM_VERSION: Final = 2
-"""Fine-tune and evaluate."""
-
-
-def jobs_of_new_hplm(*, quick: bool) -> int:
-    """How many jobs make a new model."""
-    return JOBS_PER_HPLM_VERSION + int(quick)
+"""Fine-tune and evaluate. The job of a quick version takes seconds and does not count."""
 
 
 def quota_reserve_jobs(*, tenant: Tenant | None, adding: int, reserved_by: FineTuning | None = None) -> None:
@@ -72,11 +67,8 @@ def hplm_name_check(
 
 def jobs_in_use(tenant: Tenant, reserved_by: FineTuning | None = None) -> int:
     """How many active jobs count against the tenant's quota."""
-    active = Job.shown.filter(tenant=tenant, state__in=ACTIVE).count()
-    return active + sum(
-        jobs_of_new_hplm(quick=quick)
-        for quick in _pending(tenant, reserved_by).values_list("quick", flat=True)
-    )
+    active = Job.shown.filter(tenant=tenant, state__in=ACTIVE).exclude(kind=JobKind.QUICK).count()
+    return active + JOBS_PER_HPLM_VERSION * _pending(tenant, reserved_by).count()
 
 
 def hplms_in_use(tenant: Tenant, reserved_by: FineTuning | None = None) -> int:
