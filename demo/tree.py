@@ -28,7 +28,7 @@ from tenants.base.background_jobs import Reporter, RunLater
 from versiontree.jobs.models import Job, JobState
 from versiontree.tree.models import Version
 
-STEP_S: Final = 4.0
+STEP_S: Final = 1.0
 """After how many seconds the background job looks again."""
 
 
