@@ -106,9 +106,10 @@ class DatasetCorrectionsView(TenantView):
 
     @extend_schema(request=DatasetCorrectSerializer, responses={201: DatasetSerializer})
     def post(self, request: Request, *, dataset_id: int, **_: Any) -> Response:
+        given = dataset_of(self.tenant, dataset_id)
         data = validated_body(DatasetCorrectSerializer, request)
         dataset = dataset_correct(
-            dataset=dataset_of(self.tenant, dataset_id),
+            dataset=given,
             name=data["name"],
             corrections=[Correction(**one) for one in data["corrections"]],
             actor=request_actor(request),
