@@ -11,8 +11,10 @@ import pytest
 from django.conf import settings
 from django.db import connection
 from django.db.models import Model
+from django.utils.timezone import now
 from redis import Redis
 
+from demo.record.models import DemoPart
 from inference.batches.jsonl import RESULTS, OutputFiles
 from inference.batches.services.batches import batch_create
 from inference.queueing.kept_answers import KeptAnswers, Turn
@@ -116,6 +118,9 @@ def world(db: None, redis_client: Redis, artifact_root: Path, upload_root: Path,
     hplm_update(hplm=hplm(world), dataset=world.dataset, actor=owner)
     webhook_create(tenant=tenant, url="https://example.org/", kinds=["alias.moved"], actor=owner)
     alias_move(hplm=hplm(world), name="live", version=world.hplm, actor=owner)
+    DemoPart.unscoped.create(
+        name="acme/triage", version=1, tenant=tenant, dataset=world.dataset, hplm=hplm(world), made_at=now()
+    )
     IdempotentResponse.unscoped.create(
         tenant=tenant, key_digest="a" * 64, fingerprint="b" * 64, status=201, encrypted_response=""
     )
