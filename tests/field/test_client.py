@@ -364,6 +364,7 @@ def test_a_wrong_variable_stops_the_start_without_its_secret(
         "HMI_WEBHOOK_NETWORKS": lambda: env.networks(name),
     }
     monkeypatch.setenv(name, value)
+    monkeypatch.setattr(env, "in_use", env.in_use.copy())  # other tests read it
     with pytest.raises(ImproperlyConfigured, match=name) as caught:
         readers[name]()
     assert CANARY not in "".join(traceback.format_exception(caught.value))

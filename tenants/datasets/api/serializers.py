@@ -142,6 +142,7 @@ class DatasetCorrectSerializer(StrictSerializer):
         max_length=100,
         required=False,
         default="",
+        allow_blank=True,
         help_text="The next free one, such as tickets-2, if empty.",
     )
     corrections = CorrectionSerializer(many=True, allow_empty=False)
