@@ -80,7 +80,7 @@ class OptOut(forms.CheckboxInput):
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> bool:
         """Return whether it is ticked."""
-        return data.get(name) != "false"
+        return bool(data.get(name) != "false")
 
 
 class CreateForm(TrainingSettingsForm, forms.Form):

@@ -95,7 +95,7 @@ def progress(request: TenantRequest, name: str) -> HttpResponse:
     """The quick and the trained version of a new model, as a part of its page. Triggers `versions-changed` if
     one of them is ready, or the default has moved."""
     model = hplm_of(request.access.tenant, name)
-    versions = versions_of(model).prefetch_related("aliases", "jobs")[:VERSIONS_SHOWN]
+    versions = list(versions_of(model).prefetch_related("aliases", "jobs")[:VERSIONS_SHOWN])
     first = first_versions(versions, default_of(versions[0]))
     response = render_page(request, "models/first_versions.html", model=model, first=first)
     if first is None or first.known != request.GET.get("known"):

@@ -63,11 +63,12 @@ def _page(
     suspects: list[Suspect],
     form: CorrectionsForm,
 ) -> HttpResponse:
-    context = {
-        "dataset": dataset,
-        "version": version,
-        "suspects": suspect_rows(suspects, form),
-        "has_labels": dataset.task in LABELED_TASKS,
-        "form": form,
-    }
-    return render_page(request, "data/labels.html", **context)
+    return render_page(
+        request,
+        "data/labels.html",
+        dataset=dataset,
+        version=version,
+        suspects=suspect_rows(suspects, form),
+        has_labels=dataset.task in LABELED_TASKS,
+        form=form,
+    )

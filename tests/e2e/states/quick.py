@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from playwright.sync_api import Page
 
-from tenants.datasets.models import Dataset
+from tenants.datasets.models import Dataset, Split
 from tenants.datasets.selectors.previews import dataset_first_rows
 from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.conftest import Enter
@@ -26,7 +26,7 @@ def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
     trained = _created(world, world.dataset, "complaints")
     page.goto("/t/acme/models/complaints/")
     yield "quick-building"
-    labels = [row["label"] for row in dataset_first_rows(world.dataset, "train")]
+    labels = [row["label"] for row in dataset_first_rows(world.dataset, Split.TRAIN)]
     _quick_ready(trained, [{"row": row, "label": labels[row]} for row in range(3)])
     start(_job(trained, JobKind.FINE_TUNE), 0.4, "training", eta=110.0)
     page.get_by_role("link", name="Try it").first.wait_for()

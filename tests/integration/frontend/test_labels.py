@@ -5,7 +5,7 @@ from typing import Any
 
 from django.test import Client
 
-from tenants.datasets.models import Dataset
+from tenants.datasets.models import Dataset, Split
 from tenants.datasets.selectors.previews import dataset_first_rows
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.datasets.storage import stored_path
@@ -29,7 +29,7 @@ def suspected(world: World, dataset: Dataset, *suspects: dict[str, Any], name: s
 
 def doubted_tickets(world: World) -> tuple[Version, list[str]]:
     """Rows 0 and 2 of the tickets are doubted. Returns the version that does, and the first labels."""
-    labels = [row["label"] for row in dataset_first_rows(world.dataset, "train")]
+    labels = [row["label"] for row in dataset_first_rows(world.dataset, Split.TRAIN)]
     doubts = [{"row": row, "label": labels[row], "suggested": "refund", "confidence": 0.97} for row in (0, 2)]
     return suspected(world, world.dataset, *doubts), labels
 
@@ -43,7 +43,7 @@ def test_a_dataset_says_how_many_labels_to_check_and_shows_them(owner: Client, w
     assert "2 labels to check" in owner.get(address(world.dataset, "")).content.decode()
     page = owner.get(address(world.dataset)).content.decode()
     assert ">97.0% sure it is<" in page
-    assert dataset_first_rows(world.dataset, "train")[2]["text"] in page
+    assert dataset_first_rows(world.dataset, Split.TRAIN)[2]["text"] in page
     assert re.search(r'name="name" value="Tickets-2"', page)
     assert page.count('value="fix"') == 2
     assert re.findall(r'<input[^>]*value="(\w+)"[^>]*checked', page) == ["keep", "keep"]
@@ -67,8 +67,8 @@ def test_the_choices_make_a_corrected_dataset_from_which_the_model_is_updated(
     assert "A corrected copy of Tickets: 1 label changed, 1 row left out." in saved
     corrected = Dataset.objects.for_tenant(world.tenant).get(name="Tickets-2")
     assert f'href="/t/acme/models/tickets-model/update/?dataset={corrected.pk}"' in saved
-    first, second, _ = dataset_first_rows(corrected, "train")
-    before = dataset_first_rows(world.dataset, "train")
+    first, second, _ = dataset_first_rows(corrected, Split.TRAIN)
+    before = dataset_first_rows(world.dataset, Split.TRAIN)
     assert (first["label"], second) == ("refund", before[1])
     assert sum(split.rows for split in corrected.splits.all()) == sum(rows) - 1
 
@@ -114,7 +114,7 @@ def test_a_tag_is_shown_in_its_sentence_and_corrected(owner: Client, world: Worl
     assert 'train took <mark class="tag">aspirin</mark> twice' in page
     owner.post(address(dataset, "correct/"), {"name": "Drugs-2", "row-1-2": "fix"})
     corrected = Dataset.objects.for_tenant(world.tenant).get(name="Drugs-2")
-    assert [row["tags"][2] for row in dataset_first_rows(corrected, "train")] == ["B-DRUG", "O", "B-DRUG"]
+    assert [row["tags"][2] for row in dataset_first_rows(corrected, Split.TRAIN)] == ["B-DRUG", "O", "B-DRUG"]
 
 
 def test_two_hundred_hostile_labels_are_shown_as_text_and_fixed_at_once(owner: Client, world: World) -> None:
@@ -181,4 +181,4 @@ def test_the_api_lists_the_suspects_of_a_dataset(owner: Client, client: Client, 
     assert [(one["row"], one["token"], one["label"], one["suggested"]) for one in listed["suspects"]] == [
         (row, None, labels[row], "refund") for row in (0, 2)
     ]
-    assert listed["suspects"][0]["example"] == dataset_first_rows(world.dataset, "train")[0]
+    assert listed["suspects"][0]["example"] == dataset_first_rows(world.dataset, Split.TRAIN)[0]
