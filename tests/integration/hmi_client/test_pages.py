@@ -5,7 +5,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,8 @@ import httpx
 import pytest
 
 from tenants.accounts.services.tenants import tenant_create
+from tenants.datasets.models import Dataset, Split
+from tenants.datasets.selectors.previews import dataset_first_rows
 from tenants.webhooks.http_client import signed_headers
 from tests.integration.hmi_client.conftest import Product, key_of
 from tests.integration.hmi_client.documented import CHECKOUT, blocks, differences, shown, values
@@ -126,11 +129,11 @@ def reader(product: Product, tmp_path: Path) -> Reader:
 
 def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Reader, tmp_path: Path) -> None:
     [pieces] = blocks("docs/api.md", "python")
-    ask, take_back, once, logged, hook, check, fit, canary, travel, adapter, lora = blocks(
+    ask, take_back, once, logged, hook, check, fit, labels, correct, canary, travel, adapter, lora = blocks(
         "docs/api.md", "sh"
     )
     asked = {ADDRESS: product.url, DEMO: '"acme/tickets"'}
-    answer, escalated, explained, cancelled, fitting, estimated, refused = shown("docs/api.md")
+    answer, escalated, explained, cancelled, fitting, estimated, doubted, refused = shown("docs/api.md")
     [readme] = [block for block in blocks("README.md", "sh") if "curl" in block]
     for block in (ask, readme):
         told = json.loads(reader.types(block, asked))
@@ -163,6 +166,10 @@ def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Rea
     alike(estimated, reader.asks("/api/v1/estimate", json=wanted))
 
     tickets = Version.unscoped.get(hplm__name="tickets")
+    with doubting(tickets, Dataset.unscoped.get(pk=dataset)):
+        alike(doubted, json.loads(reader.types(labels, {"datasets/1/": f"datasets/{dataset}/"})))
+    rows = {"datasets/1/": f"datasets/{dataset}/", '41, "label": "delivery"': '0, "label": "bad"', "57": "1"}
+    assert json.loads(reader.types(correct, rows))["report"]["corrected"]["left_out"] == 1
     arrived = json.loads(reader.types(travel, {"versions/12/": f"versions/{tickets.pk}/"}))
     assert (arrived["tenant"], arrived["digest"]) == ("globex", tickets.digest)
     places = {"parent=3": f"parent={product.root.pk}", "versions/14/": f"versions/{arrived['id'] + 1}/"}
@@ -177,6 +184,18 @@ def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Rea
     ids = {"parent=7": f"parent={writer.parent.pk}", "versions/21/": f"versions/{newest_version() + 1}/"}
     assert '"name":"explain"' in reader.types(lora, {**ids, "task=chat": "task=generation"})
     assert (reader.folder / "explain.zip").read_bytes().startswith(b"PK")
+
+
+@contextmanager
+def doubting(version: Version, dataset: Dataset) -> Iterator[None]:
+    """Meanwhile the version is a quick one of the dataset, and doubts its first label."""
+    label = dataset_first_rows(dataset, Split.TRAIN)[0]["label"]
+    doubt = {"row": 0, "label": label, "suggested": "bad", "confidence": 0.97}
+    row = Version.unscoped.filter(pk=version.pk)
+    quick = {"config": version.config | {"quick": True}, "metrics": {"quick": {"suspects": [doubt]}}}
+    row.update(dataset=dataset, **quick)
+    yield
+    row.update(dataset=version.dataset, config=version.config, metrics=version.metrics)
 
 
 def test_the_examples_of_webhooks_and_the_open_protocol_do_what_they_show(

@@ -96,7 +96,7 @@ seen["errors"] = {
     "purpose": raised(lambda: client.files.create(file=b"x", purpose="vision")),
 }
 patient = client.with_options(max_retries=60)  # the worker may still be starting
-vectors = known(patient.embeddings.create(model="acme/mood", input=["a good stone", "a bad river"]))
+vectors = known(patient.embeddings.create(model=seen["job"][0], input=["a good stone", "a bad river"]))
 (shorter,) = client.embeddings.create(model="mood", input="good", dimensions=3, encoding_format="float").data
 seen["embeddings"] = [vectors.model, [len(one.embedding) for one in vectors.data], len(shorter.embedding)]
 lines = known(client.files.create(file=Path(rows), purpose="batch"))
