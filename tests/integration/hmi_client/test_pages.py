@@ -166,8 +166,8 @@ def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Rea
     alike(estimated, reader.asks("/api/v1/estimate", json=wanted))
 
     tickets = Version.unscoped.get(hplm__name="tickets")
-    with doubting(tickets, Dataset.unscoped.get(pk=dataset)):
-        alike(doubted, json.loads(reader.types(labels, {"datasets/1/": f"datasets/{dataset}/"})))
+    with doubting(tickets) as doubts:
+        alike(doubted, json.loads(reader.types(labels, {"datasets/1/": f"datasets/{doubts.pk}/"})))
     rows = {"datasets/1/": f"datasets/{dataset}/", '41, "label": "delivery"': '0, "label": "bad"', "57": "1"}
     assert json.loads(reader.types(correct, rows))["report"]["corrected"]["left_out"] == 1
     arrived = json.loads(reader.types(travel, {"versions/12/": f"versions/{tickets.pk}/"}))
@@ -187,15 +187,15 @@ def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Rea
 
 
 @contextmanager
-def doubting(version: Version, dataset: Dataset) -> Iterator[None]:
-    """Meanwhile the version is a quick one of the dataset, and doubts its first label."""
-    label = dataset_first_rows(dataset, Split.TRAIN)[0]["label"]
+def doubting(version: Version) -> Iterator[Dataset]:
+    """Meanwhile the version doubts the first label of its dataset, as a quick one may."""
+    assert version.dataset is not None
+    label = dataset_first_rows(version.dataset, Split.TRAIN)[0]["label"]
     doubt = {"row": 0, "label": label, "suggested": "bad", "confidence": 0.97}
     row = Version.unscoped.filter(pk=version.pk)
-    quick = {"config": version.config | {"quick": True}, "metrics": {"quick": {"suspects": [doubt]}}}
-    row.update(dataset=dataset, **quick)
-    yield
-    row.update(dataset=version.dataset, config=version.config, metrics=version.metrics)
+    row.update(metrics={"quick": {"suspects": [doubt]}})
+    yield version.dataset
+    row.update(metrics=version.metrics)
 
 
 def test_the_examples_of_webhooks_and_the_open_protocol_do_what_they_show(
