@@ -69,6 +69,8 @@ wheel: setup ## the client and its command alone, as a wheel in dist/
 screenshots: dev ## pictures of every page, into var/screenshots; those of the README into docs/images
 	@HMI_SCREENSHOTS=var/screenshots $(RUN) -m pytest tests/e2e/test_gallery.py tests/e2e/test_gallery_admin.py $(ARGS)
 	@mkdir -p docs/images
+	@cp var/screenshots/home-desktop-light.png docs/images/home.png
+	@cp var/screenshots/quick-and-trained-desktop-light.png docs/images/quick.png
 	@cp var/screenshots/tree-desktop-light.png docs/images/tree.png
 	@cp var/screenshots/try-desktop-light.png docs/images/try.png
 
