@@ -1,4 +1,4 @@
-"""The context mixer: a small transformer block that gives composed states context from outside their fragments."""
+"""The context mixer: a small block that gives composed states context from outside their fragments."""
 
 from collections.abc import Mapping
 
