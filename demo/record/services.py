@@ -28,7 +28,7 @@ def demo_request(*, goal: Goal, actor: Actor, options: DemoOptions | None = None
         wanted["options"] = asdict(options)
     _, is_first = Demo.objects.update_or_create(pk=THE_DEMO, defaults=wanted)
     if is_first:
-        from demo.record.earlier import earlier_demo_adopt  # it loads the tasks
+        from demo.record.adoption import earlier_demo_adopt  # it loads the tasks
 
         earlier_demo_adopt()
     if goal == Goal.BUILT:

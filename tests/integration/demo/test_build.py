@@ -13,7 +13,7 @@ from demo.datasets import TASKS, DemoTask
 from demo.job_progress import DemoError
 from demo.options import DemoOptions
 from demo.people import people_ensure
-from demo.record.earlier import EARLIER_VERSION
+from demo.record.adoption import EARLIER_VERSION
 from demo.record.models import Demo, DemoPart, Goal
 from demo.record.selectors import DemoState, demo_models_of, demo_status
 from demo.record.services import demo_request
