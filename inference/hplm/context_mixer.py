@@ -9,11 +9,14 @@ from torch.nn import functional
 from inference.errors import HplmError
 from inference.hplm.artifact_files import build_uninitialized, freeze, load_weights
 from inference.hplm.attention import attention
-from inference.hplm.sequences import PackedSequences
+from inference.hplm.bucketed_linear import linear
+from inference.hplm.packed_attention import add_layout
+from inference.hplm.sequences import GAP, PackedSequences
+from inference.hplm.upload import Upload
 
 HEAD_SIZE = 32
-KERNEL = 5
-"""Tokens that the depthwise convolution reads: this one and two on each side."""
+KERNEL = 2 * GAP + 1
+"""Tokens that the depthwise convolution reads: this one and GAP on each side."""
 LEVELS = 3
 """Levels of a token: its fragment was found whole, in part, or by its uni-gram alone (plot's HIT_*)."""
 EPS = 1e-6
@@ -55,35 +58,45 @@ class ContextMixer(nn.Module):
     def dtype(self) -> torch.dtype:
         return self.query.weight.dtype
 
+    @property
+    def device(self) -> torch.device:
+        return self.query.weight.device
+
     def forward(self, states: Tensor, layout: Tensor | PackedSequences, levels: Tensor) -> Tensor:
         """Mixed states of the shape and dtype of `states`: [N, d] of packed sequences, or [B, T, d] with a
         mask [B, T] bool (true: a token). levels [N] or [B, T] int64: below LEVELS."""
         hidden = states.to(self.dtype) + self.levels(levels)
         normed = self.attention_norm(hidden)
-        value = self.value(normed)
-        value = value + self._neighbours(value, layout)
-        mixed = attention(self.query(normed), self.key(normed), value, layout, self.heads)
-        hidden = hidden + self.output(mixed)
-        hidden = hidden + self.contract(functional.gelu(self.expand(self.feed_norm(hidden))))
+        query, key, value = (_apply(part, normed) for part in (self.query, self.key, self.value))
+        value = value + self._convolved(value, layout)
+        mixed = attention(query, key, value, layout, self.heads)
+        hidden = hidden + _apply(self.output, mixed)
+        inner = functional.gelu(_apply(self.expand, self.feed_norm(hidden)))
+        hidden = hidden + _apply(self.contract, inner)
         return self.output_norm(hidden).to(states.dtype)
 
-    def _neighbours(self, value: Tensor, layout: Tensor | PackedSequences) -> Tensor:
+    def add_layout(self, sequences: PackedSequences, upload: Upload) -> None:
+        """Let what `forward` needs to know of packed sequences reach the device with that upload."""
+        add_layout(sequences, upload, self.dtype, HEAD_SIZE)
+        sequences.add_spaced(upload)
+
+    def _convolved(self, value: Tensor, layout: Tensor | PackedSequences) -> Tensor:
         """The depthwise convolution over each sequence, of the shape of `value`."""
-        reach = KERNEL // 2
-        if isinstance(layout, PackedSequences):
-            lengths = torch.from_numpy(layout.ends - layout.starts).to(value.device)
-            before = torch.from_numpy(layout.positions).to(value.device)
-            after = torch.repeat_interleave(lengths, lengths) - 1 - before
-        else:
-            value = value.masked_fill(~layout[..., None], 0)
-        total = value * self.convolution[reach]
-        for away in range(1, reach + 1):
-            earlier = functional.pad(value, (0, 0, away, -away))
-            later = functional.pad(value, (0, 0, -away, away))
-            if isinstance(layout, PackedSequences):
-                earlier = earlier.masked_fill((before < away)[:, None], 0)
-                later = later.masked_fill((after < away)[:, None], 0)
-            total = total + earlier * self.convolution[reach - away] + later * self.convolution[reach + away]
+        if not isinstance(layout, PackedSequences):
+            masked = value.masked_fill(~layout[..., None], 0)
+            return self._weighted(functional.pad(masked, (0, 0, GAP, GAP)))
+        places = layout.spaced(value.device)
+        size = layout.tokens + GAP * (len(layout.lengths) + 1)
+        spaced = value.new_zeros(size, value.shape[1])
+        spaced[GAP:-GAP].index_copy_(0, places, value)
+        return self._weighted(spaced).index_select(0, places)
+
+    def _weighted(self, padded: Tensor) -> Tensor:
+        """The weighted sums [..., T, w] over KERNEL neighbours of values [..., T + KERNEL - 1, w]."""
+        kernel, count = self.convolution.to(padded.dtype), padded.shape[-2] - KERNEL + 1
+        total = padded[..., :count, :] * kernel[0]
+        for first in range(1, KERNEL):
+            total = torch.addcmul(total, padded[..., first : first + count, :], kernel[first])
         return total
 
     @classmethod
@@ -109,3 +122,7 @@ class ContextMixer(nn.Module):
         if query.shape[1] != expand.shape[1] or not len(query):
             raise HplmError("corrupt_artifact", f"context mixer: {query.shape} and {expand.shape} do not fit")
         return cls(query.shape[1], width=len(query), inner=len(expand))
+
+
+def _apply(module: nn.Linear, states: Tensor) -> Tensor:
+    return linear(states, module.weight, module.bias)
