@@ -10,7 +10,7 @@ from torch.nn import LayerNorm
 
 from inference.hplm import fragments
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.context_mixer import HEAD_SIZE, ContextMixer
+from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.encoder import FullLower
 from inference.hplm.int8_scales import Int8Scales
 from inference.hplm.local_lower import LocalLower
@@ -325,7 +325,8 @@ def _new_mixer(norm: LayerNorm, seed: int) -> ContextMixer:
     with torch.random.fork_rng():
         torch.manual_seed(seeded_generator(seed, MIXER_STAGE).initial_seed())
         hidden = len(norm.weight)
-        mixer = ContextMixer(hidden, width=max(1, hidden // 96) * HEAD_SIZE, inner=hidden)
+        width = -(-hidden // 96) * 32
+        mixer = ContextMixer(hidden, width=width, inner=hidden + width // 2)
     mixer.output_norm.load_state_dict(norm.state_dict())
     return mixer
 

@@ -35,7 +35,7 @@ SMALL = ConvertSettings(
     held_out_share=0.1,
     batch_tokens=256,
     learning_rate=3e-4,
-    mixer_tokens=4_000,
+    mixer_tokens=8_000,
 )
 
 
