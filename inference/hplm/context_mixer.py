@@ -8,13 +8,10 @@ from torch.nn import functional
 
 from inference.errors import HplmError
 from inference.hplm.artifact_files import build_uninitialized, freeze, load_weights
-from inference.hplm.attention import attention
 from inference.hplm.bucketed_linear import linear
-from inference.hplm.packed_attention import add_layout
 from inference.hplm.sequences import GAP, PackedSequences
 from inference.hplm.upload import Upload
 
-HEAD_SIZE = 32
 KERNEL = 2 * GAP + 1
 """Tokens that the depthwise convolution reads: this one and GAP on each side."""
 LEVELS = 3
@@ -23,24 +20,23 @@ EPS = 1e-6
 
 
 class ContextMixer(nn.Module):
-    """A pre-norm residual block over the composed states of each text: attention of a few narrow heads with a
-    depthwise convolution on its values, then a feed-forward block. New, it changes nothing."""
+    """A residual block over the composed states of each text: a gated depthwise convolution with the mean of
+    the text, then a feed-forward block, each behind a norm. The last norm gives states the size that the
+    layers above expect: sums are too small where they know little. New, the mixer only normalises."""
 
-    def __init__(self, hidden: int, *, width: int = 128, inner: int = 384) -> None:
+    def __init__(self, hidden: int, *, width: int = 128, inner: int = 448) -> None:
         super().__init__()
-        if width % HEAD_SIZE:
-            raise HplmError("corrupt_artifact", f"a context mixer {width} wide; heads are {HEAD_SIZE} wide")
-        self.heads = width // HEAD_SIZE
         self.levels = nn.Embedding(LEVELS, hidden)
-        self.attention_norm = nn.LayerNorm(hidden, eps=EPS)
-        self.query = nn.Linear(hidden, width)
-        self.key = nn.Linear(hidden, width)
+        self.mix_norm = nn.LayerNorm(hidden, eps=EPS)
         self.value = nn.Linear(hidden, width)
-        self.convolution = nn.Parameter(torch.zeros(KERNEL, width))
+        self.gate = nn.Linear(hidden, width)
+        self.convolution = nn.Parameter(0.3 * torch.randn(KERNEL, width))
+        self.mean = nn.Linear(width, width, bias=False)
         self.output = nn.Linear(width, hidden)
         self.feed_norm = nn.LayerNorm(hidden, eps=EPS)
         self.expand = nn.Linear(hidden, inner)
         self.contract = nn.Linear(inner, hidden)
+        self.output_norm = nn.LayerNorm(hidden, eps=EPS)
         for zero in (self.levels.weight, self.output.weight, self.output.bias):
             nn.init.zeros_(zero)
         nn.init.zeros_(self.contract.weight)
@@ -49,33 +45,43 @@ class ContextMixer(nn.Module):
     @property
     def hidden(self) -> int:
         """The hidden size d."""
-        return self.query.in_features
+        return self.value.in_features
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.query.weight.dtype
+        return self.value.weight.dtype
 
     @property
     def device(self) -> torch.device:
-        return self.query.weight.device
+        return self.value.weight.device
 
     def forward(self, states: Tensor, layout: Tensor | PackedSequences, levels: Tensor) -> Tensor:
         """Mixed states of the shape and dtype of `states`: [N, d] of packed sequences, or [B, T, d] with a
         mask [B, T] bool (true: a token). levels [N] or [B, T] int64: below LEVELS."""
         hidden = states.to(self.dtype) + self.levels(levels)
-        normed = self.attention_norm(hidden)
-        query, key, value = (_apply(part, normed) for part in (self.query, self.key, self.value))
-        value = value + self._convolved(value, layout)
-        mixed = attention(query, key, value, layout, self.heads)
-        hidden = hidden + _apply(self.output, mixed)
+        normed = self.mix_norm(hidden)
+        value = _apply(self.value, normed)
+        mixed = self._convolved(value, layout) + self._of_text(value, layout)
+        hidden = hidden + _apply(self.output, mixed * torch.sigmoid(_apply(self.gate, normed)))
         inner = functional.gelu(_apply(self.expand, self.feed_norm(hidden)))
         hidden = hidden + _apply(self.contract, inner)
-        return hidden.to(states.dtype)
+        return self.output_norm(hidden).to(states.dtype)
 
     def add_layout(self, sequences: PackedSequences, upload: Upload) -> None:
         """Let what `forward` needs to know of packed sequences reach the device with that upload."""
-        add_layout(sequences, upload, self.dtype, HEAD_SIZE)
         sequences.add_spaced(upload)
+        sequences.add_cumulative(upload)
+
+    def _of_text(self, value: Tensor, layout: Tensor | PackedSequences) -> Tensor:
+        """What the mean of its text tells each token, broadcast to the shape of `value`."""
+        if not isinstance(layout, PackedSequences):
+            total = value.masked_fill(~layout[..., None], 0).sum(1, keepdim=True)
+            return _apply(self.mean, total / layout.sum(1)[:, None, None])
+        order = torch.arange(layout.tokens, device=value.device)
+        begins = layout.cumulative(value.device)[:-1].long()
+        mean = functional.embedding_bag(order, value.float(), begins, mode="mean")
+        number = (layout.spaced(value.device) - order) // GAP
+        return _apply(self.mean, mean.to(value.dtype)).index_select(0, number)
 
     def _convolved(self, value: Tensor, layout: Tensor | PackedSequences) -> Tensor:
         """The depthwise convolution over each sequence, of the shape of `value`."""
@@ -113,12 +119,12 @@ class ContextMixer(nn.Module):
 
         Raises HplmError(corrupt_artifact) where they contradict each other, before anything is allocated.
         """
-        query, expand = (tensors.get(name) for name in ("query.weight", "expand.weight"))
-        if query is None or expand is None or query.dim() != 2 or expand.dim() != 2:
-            raise HplmError("corrupt_artifact", "context mixer: it has no queries, or nothing expands")
-        if query.shape[1] != expand.shape[1] or not len(query):
-            raise HplmError("corrupt_artifact", f"context mixer: {query.shape} and {expand.shape} do not fit")
-        return cls(query.shape[1], width=len(query), inner=len(expand))
+        value, expand = (tensors.get(name) for name in ("value.weight", "expand.weight"))
+        if value is None or expand is None or value.dim() != 2 or expand.dim() != 2:
+            raise HplmError("corrupt_artifact", "context mixer: it has no values, or nothing expands")
+        if value.shape[1] != expand.shape[1] or not len(value):
+            raise HplmError("corrupt_artifact", f"context mixer: {value.shape} and {expand.shape} do not fit")
+        return cls(value.shape[1], width=len(value), inner=len(expand))
 
 
 def _apply(module: nn.Linear, states: Tensor) -> Tensor:

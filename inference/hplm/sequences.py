@@ -16,7 +16,7 @@ from inference.hplm.upload import Upload, Uploaded
 MIN_PADDED_LENGTH: Final = 32
 """Shorter sequences are padded to this length: attention computes as many places at once."""
 
-GAP: Final = 2
+GAP: Final = 4
 """Places between spaced sequences: a convolution may read as many tokens on each side."""
 
 

@@ -116,7 +116,7 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda at: change_weights(
             at / "domain-lower/lower.safetensors",
             lambda value: value[:, 1:].contiguous(),
-            "mixer.query.weight",
+            "mixer.value.weight",
         ),
         "context mixer",
     ),

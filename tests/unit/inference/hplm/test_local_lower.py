@@ -105,9 +105,8 @@ def test_a_mixer_is_saved_with_its_lower_layers_whatever_its_size(lower: LocalLo
 @pytest.mark.parametrize(
     ("name", "shape"),
     [
-        ("query.weight", (64, 31)),
-        ("query.weight", (33, 32)),
-        ("query.weight", (0, 32)),
+        ("value.weight", (64, 31)),
+        ("value.weight", (0, 32)),
         ("expand.weight", (32,)),
         ("expand.bias", (21,)),
         ("levels.weight", (2, 32)),
