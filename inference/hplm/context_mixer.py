@@ -65,7 +65,8 @@ class ContextMixer(nn.Module):
         hidden = _added(hidden, self.output, mixed * torch.sigmoid(_apply(self.gate, normed)))
         inner = functional.gelu(_apply(self.expand, self.feed_norm(hidden)))
         normed = self.output_norm(_added(hidden, self.contract, inner))
-        return normed.to(states.dtype)
+        result: Tensor = normed.to(states.dtype)
+        return result
 
     def add_layout(self, sequences: PackedSequences, upload: Upload) -> None:
         """Let what `forward` needs to know of packed sequences reach the device with that upload."""
