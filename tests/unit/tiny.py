@@ -96,8 +96,9 @@ def tiny_mixer(hidden: int = HIDDEN, *, width: int = 64, inner: int = 24, seed: 
     """A mixer that shows in every state."""
     mixer, generator = ContextMixer(hidden, width=width, inner=inner), torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in mixer.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) / 4)
+        for name, parameter in mixer.named_parameters():
+            drawn = torch.randn(parameter.shape, generator=generator) / 4
+            parameter.copy_(drawn + 1 if name.endswith("norm.weight") else drawn)
     return mixer.requires_grad_(False)
 
 
