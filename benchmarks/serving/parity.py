@@ -44,7 +44,10 @@ def measure(_: argparse.Namespace, world: World) -> harness.Report:
     reference = replace(world.root, upper=upper)
     expected = [
         reference_outputs(
-            reference, world.chain, Hplm.load(world.hplm_folder(int(one.row.model.hplm))), one.row.ids
+            reference,
+            world.lower_layers(0).chain,
+            Hplm.load(world.hplm_folder(int(one.row.model.hplm))),
+            one.row.ids,
         )
         for one in answered
     ]

@@ -3,7 +3,8 @@
 Every batch mixes tenants, drawn uniformly or by Zipf's law from so many different models that are really
 stored, and opened before: the product keeps them in memory on the host. "from files" has room for
 hardly any, so every model is read again. "at the level full" computes the lower layers instead of looking
-them up. Dedicated models stay loaded as far as the machine's memory holds them; the weights of the others
+them up. "16 domains" spreads the models of a batch over so many tables before the root's, "1 domain" puts
+all on one. Dedicated models stay loaded as far as the machine's memory holds them; the weights of the others
 are copied over those of the model that was used least recently. Cells are measured batch by batch in turn,
 so that they share whatever slows the machine.
 
@@ -35,6 +36,7 @@ STREAM, REPEATS, QUICK_REPEATS, EVEN = 3, 7, 3, 16
 MIB = 1024**2
 POOL_BYTES = 16 * 1024 * MIB
 MIXED, IN_FULL = 32, "hBERT, at the level full"
+OF_DOMAINS = {1: "hBERT, 1 domain", EVEN: f"hBERT, {EVEN} domains"}
 COMPARED = (16, 1000)
 """Numbers of tenants of whom dedicated models are compared."""
 QUICK_RESIDENT = 64
@@ -62,6 +64,8 @@ def measure(options: argparse.Namespace, world: World) -> harness.Report:
         cells.add_tenants(counts, executor)
         cells.add_engine("hBERT, from files", world.executor(pipeline, pool_bytes=MIB), max(counts))
         cells.add_engine(IN_FULL, executor, MIXED, level=Level.FULL)
+        for domains, name in OF_DOMAINS.items():
+            cells.add_engine(name, executor, MIXED, domains=domains)
         found = interleaved(cells.ways, repeats=repeats)
     figures = {**_figures(found, max(counts)), "open_all_s": opened_s}
     settings = {"repeats": repeats, "dedicated models in memory": resident}
@@ -85,16 +89,24 @@ class Cells:
             self.ways["dedicated", count, "uniform"] = self._alone(self._dedicated, count)
 
     def add_engine(
-        self, name: str, executor: Executor, count: int, law: str = "uniform", level: Level = Level.TABLE
+        self,
+        name: str,
+        executor: Executor,
+        count: int,
+        law: str = "uniform",
+        level: Level = Level.TABLE,
+        domains: int = 0,
     ) -> None:
-        """The product with this executor, all rows at the level."""
-        self.ways[name, count, law] = self._engine(executor, count, law, level)
+        """The product with this executor, all rows at the level; the models stand on so many domains."""
+        self.ways[name, count, law] = self._engine(executor, count, law, level, domains)
 
     def _engine(
-        self, executor: Executor, count: int, law: str, level: Level = Level.TABLE
+        self, executor: Executor, count: int, law: str, level: Level = Level.TABLE, domains: int = 0
     ) -> Callable[[int], float]:
         def run(_: int) -> float:
-            batches = [self._world.rows(self._tenants(count, law), level) for _ in range(STREAM)]
+            batches = [
+                self._world.rows(self._tenants(count, law), level, domains=domains) for _ in range(STREAM)
+            ]
             started = time.perf_counter()
             for outcomes in stream(executor, iter(batches)):
                 assert all(isinstance(outcome, Answered) for outcome in outcomes)
@@ -151,6 +163,9 @@ def _figures(found: dict[Cell, Sample], most: int) -> dict[str, float]:
         },
         "beyond_memory": ratio(("hBERT, from files", most, "uniform"), ("hBERT", most, "uniform")),
         "table_vs_full": ratio(mixed, (IN_FULL, MIXED, "uniform")),
+        f"domains_flat_{EVEN}": ratio(
+            (OF_DOMAINS[EVEN], MIXED, "uniform"), (OF_DOMAINS[1], MIXED, "uniform")
+        ),
     }
 
 

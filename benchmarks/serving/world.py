@@ -1,5 +1,5 @@
-"""What the serving benchmarks serve: an encoder of random weights, a table, and models that are really
-stored.
+"""What the serving benchmarks serve: an encoder of random weights, tables with a context mixer, and models
+that are really stored.
 
 Nothing here, nor in what it imports, needs more than torch, tokenizers, safetensors, numpy and lmdb, so it
 runs on a bare machine with an accelerator.
@@ -30,6 +30,7 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.rows import ModelIdentity, Row, work_of
 from inference.hplm.architecture import Architecture
 from inference.hplm.compose import Composition
+from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.fragments import LEVEL_UNI, pack, shorten
 from inference.hplm.heads import Head
@@ -41,9 +42,10 @@ from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
 from inference.hplm.root_config import RootConfig
 
-LONGEST, CONTEXT_RANK = 512, 64
+LONGEST = 512
 ROWS_AT_ONCE = 8192
-CHAIN: Final = "chain"
+DOMAIN_SHARE: Final = 1 / 8
+"""Of the fragments of the root's table, those that a domain has rows of its own for."""
 LABELS: Final = ("a", "b", "c")
 POOLING: Final = "cls_mean"
 """What heads read by default after fine-tuning."""
@@ -93,8 +95,8 @@ PETS: Final = {
 
 
 class World:
-    """An encoder cut in half, its table, and any number of models of one kind of PET, of which `files` (None:
-    all) are different files."""
+    """An encoder cut in half, its table and those of domains, and any number of models of one kind of PET, of
+    which `files` (None: all) are different files."""
 
     def __init__(
         self,
@@ -128,25 +130,32 @@ class World:
         # The engine is given token ids; nothing asks for the tokenizer.
         self.root = Root(config, cast("UpperLayers", upper))
         self.full = cast("FullLower", _still(FullLower(shape, self.lower)).to(device, dtype))
+        self._lower_layers = dict[int, LowerLayers]()
         self._folder = bench_dir() / "serving" / encoder.name
 
     @cached_property
-    def chain(self) -> PlotChain:
-        """The table."""
-        return PlotChain([PlotTable.open(self._table())])
+    def table(self) -> PlotTable:
+        """The root's: every token's uni-gram, and the fragments of the source."""
+        return PlotTable.open(self._table(self._fragments))
 
-    @cached_property
-    def lower_layers(self) -> LowerLayers:
-        """The lower half: the table, and the layers for rows at the level full."""
-        chain = self.chain
-        composition = chain.composition.to(self.device).with_context_dtype(self.dtype)
-        return LowerLayers(chain, self.full, composition, self.device)
+    def lower_layers(self, domain: int) -> LowerLayers:
+        """The lower half of a domain, whose table is before the root's, or of the root (0): tables, and the
+        layers for rows at the level full. They stay open."""
+        if domain not in self._lower_layers:
+            tables = [self.table]
+            if domain:
+                chosen = np.random.default_rng(domain).random(len(self._fragments)) < DOMAIN_SHARE
+                tables.insert(0, PlotTable.open(self._table(self._fragments[chosen])))
+            chain = PlotChain(tables)
+            composition = chain.composition.to(self.device).with_context_dtype(self.dtype)
+            self._lower_layers[domain] = LowerLayers(chain, self.full, composition, self.device)
+        return self._lower_layers[domain]
 
     def executor(self, pipeline: Pipeline, *, pool_bytes: int, pet_bytes: int | None = None) -> Executor:
         """An engine that loads models from their files on demand and keeps so many bytes of them, and on an
         accelerator `pet_bytes` (None: all) of their PETs."""
         pool = self.pool(pool_bytes, pool_bytes if pet_bytes is None else pet_bytes)
-        return Executor(self.root, _OneChain(self.lower_layers), pool, pipeline=pipeline)
+        return Executor(self.root, _Domains(self), pool, pipeline=pipeline)
 
     def pool(self, pool_bytes: int, pet_bytes: int) -> PetPool[PackedHplm]:
         """As `executor` has it."""
@@ -175,11 +184,12 @@ class World:
             executor.pool.release(executor.pool.acquire(_identity(number)))
         return time.perf_counter() - started
 
-    def rows(self, tenants: NDArray[np.int64], level: Level = Level.TABLE) -> list[Row]:
-        """A row for each of these tenants' models."""
+    def rows(self, tenants: NDArray[np.int64], level: Level = Level.TABLE, *, domains: int = 0) -> list[Row]:
+        """A row for each of these tenants' models, which stand on so many domains (0: on the root)."""
         return [
             Row(
-                str(at), ids, np.zeros_like(ids), _identity(int(tenant)), CHAIN, level,
+                str(at), ids, np.zeros_like(ids), _identity(int(tenant)),
+                str(1 + tenant % domains if domains else 0), level,
                 work_of(len(ids), level, self.root.config),
             )
             for at, (tenant, ids) in enumerate(zip(tenants, self.source.draw(len(tenants)), strict=True))
@@ -190,24 +200,29 @@ class World:
         number = number if self._files is None else number % self._files
         return self._folder / self.pet / f"{number // 1000:03}" / f"{number % 1000:03}"
 
-    def _table(self) -> Path:
-        """Every token's uni-gram, and the fragments of the source."""
-        hidden, missing = self.encoder.hidden, self.root.config.missing_id
-        fragments = with_unigrams(self.source.fragments(missing), missing)
-        digest = hashlib.sha256(fragments.tobytes()).hexdigest()[:16]
+    @cached_property
+    def _fragments(self) -> Ids:
+        missing = self.root.config.missing_id
+        return with_unigrams(self.source.fragments(missing), missing)
+
+    def _table(self, fragments: Ids) -> Path:
+        """The table of these fragments, in the order of their keys."""
+        hidden, composition = self.encoder.hidden, self._composition
+        content = [fragments, *(value.numpy() for value in composition.tensors().values())]
+        digest = hashlib.sha256(b"".join(part.tobytes() for part in content)).hexdigest()[:16]
         folder = self._folder / f"table-{digest}"
-        if (folder / "plot.json").is_file():
-            return folder
-        shutil.rmtree(folder, ignore_errors=True)
-        rank = torch.randn(4, hidden, CONTEXT_RANK) / hidden
-        parts_after = Composition(
-            torch.randn(LONGEST, hidden) / 10,
-            torch.zeros(2, hidden),
-            rank,
-            torch.randn(CONTEXT_RANK, hidden) / 10,
-        )
-        write_plot(folder, random_vectors(fragments, hidden), {"missing_id": missing}, parts_after, n=3)
+        if not (folder / "plot.json").is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+            meta = {"missing_id": self.root.config.missing_id}
+            write_plot(folder, random_vectors(fragments, hidden), meta, composition, n=3)
         return folder
+
+    @cached_property
+    def _composition(self) -> Composition:
+        hidden, draw = self.encoder.hidden, torch.Generator().manual_seed(0)
+        nothing = torch.zeros(4, hidden, 0), torch.zeros(0, hidden)
+        positions = torch.randn(LONGEST, hidden, generator=draw) / 10
+        return Composition(positions, torch.zeros(2, hidden), *nothing, random_mixer(hidden))
 
 
 def random_hplm(config: RootConfig, pet: str, *, seed: int) -> Hplm:
@@ -221,6 +236,17 @@ def random_hplm(config: RootConfig, pet: str, *, seed: int) -> Hplm:
     }
     head = Head.initial(len(LABELS), config.hidden, pooling=POOLING, generator=generator)
     return Hplm("classification", LABELS, PetWeights(PETS[pet], shape, learnt), head)
+
+
+def random_mixer(hidden: int) -> ContextMixer:
+    """A mixer of the product's size, whose every part has an effect."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        mixer = ContextMixer(hidden)
+        for parameter in mixer.parameters():
+            if not parameter.any():
+                parameter.normal_(std=0.05)
+    return cast("ContextMixer", _still(mixer))
 
 
 def with_unigrams(fragments: Ids, missing: int) -> Ids:
@@ -240,12 +266,12 @@ def random_vectors(fragments: Ids, hidden: int) -> Iterator[tuple[Ids, NDArray[n
 
 
 @dataclass(frozen=True, slots=True)
-class _OneChain:
-    only: LowerLayers
+class _Domains:
+    world: World
 
     def for_chain(self, chain: str, *, full: bool) -> LowerLayers:
-        del chain, full
-        return self.only
+        del full
+        return self.world.lower_layers(int(chain))
 
 
 def _identity(number: int) -> ModelIdentity:

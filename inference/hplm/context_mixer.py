@@ -7,86 +7,132 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from inference.errors import HplmError
-from inference.hplm.attention import attention
-from inference.hplm.sequences import PackedSequences
+from inference.hplm.artifact_files import build_uninitialized, freeze, load_weights
+from inference.hplm.bucketed_linear import addmm, linear
+from inference.hplm.sequences import GAP, PackedSequences
+from inference.hplm.upload import Upload
 
-HEAD_SIZE = 32
-KERNEL = 5
-"""Tokens that the depthwise convolution reads: this one and two on each side."""
+KERNEL = 2 * GAP + 1
+"""Tokens that the depthwise convolution reads: this one and GAP on each side."""
 LEVELS = 3
 """Levels of a token: its fragment was found whole, in part, or by its uni-gram alone (plot's HIT_*)."""
 EPS = 1e-6
 
 
 class ContextMixer(nn.Module):
-    """A pre-norm residual block over the composed states of each text: attention of a few narrow heads with a
-    depthwise convolution on its values, then a feed-forward block. New, it changes nothing."""
+    """A residual block over the composed states of each text: a gated depthwise convolution with the mean of
+    the text, then a feed-forward block, each behind a norm. The last norm gives states the size that the
+    layers above expect: sums are too small where they know little. New, the mixer only normalises."""
 
-    def __init__(self, hidden: int, *, width: int = 128, inner: int = 384) -> None:
+    def __init__(self, hidden: int, *, width: int = 128, inner: int = 448) -> None:
         super().__init__()
-        if width % HEAD_SIZE:
-            raise HplmError("corrupt_artifact", f"a context mixer {width} wide; heads are {HEAD_SIZE} wide")
-        self.heads = width // HEAD_SIZE
         self.levels = nn.Embedding(LEVELS, hidden)
-        self.attention_norm = nn.LayerNorm(hidden, eps=EPS)
-        self.query = nn.Linear(hidden, width)
-        self.key = nn.Linear(hidden, width)
+        self.mix_norm = nn.LayerNorm(hidden, eps=EPS)
         self.value = nn.Linear(hidden, width)
-        self.convolution = nn.Parameter(torch.zeros(KERNEL, width))
+        self.gate = nn.Linear(hidden, width)
+        self.convolution = nn.Parameter(0.3 * torch.randn(KERNEL, width))
+        self.mean = nn.Linear(width, width, bias=False)
         self.output = nn.Linear(width, hidden)
         self.feed_norm = nn.LayerNorm(hidden, eps=EPS)
         self.expand = nn.Linear(hidden, inner)
         self.contract = nn.Linear(inner, hidden)
+        self.output_norm = nn.LayerNorm(hidden, eps=EPS)
         for zero in (self.levels.weight, self.output.weight, self.output.bias):
             nn.init.zeros_(zero)
         nn.init.zeros_(self.contract.weight)
         nn.init.zeros_(self.contract.bias)
 
     @property
+    def hidden(self) -> int:
+        """The hidden size d."""
+        return self.value.in_features
+
+    @property
     def dtype(self) -> torch.dtype:
-        return self.query.weight.dtype
+        return self.value.weight.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.value.weight.device
 
     def forward(self, states: Tensor, layout: Tensor | PackedSequences, levels: Tensor) -> Tensor:
         """Mixed states of the shape and dtype of `states`: [N, d] of packed sequences, or [B, T, d] with a
         mask [B, T] bool (true: a token). levels [N] or [B, T] int64: below LEVELS."""
-        hidden = states.to(self.dtype) + self.levels(levels)
-        normed = self.attention_norm(hidden)
-        value = self.value(normed)
-        value = value + self._neighbours(value, layout)
-        mixed = attention(self.query(normed), self.key(normed), value, layout, self.heads)
-        hidden = hidden + self.output(mixed)
-        hidden = hidden + self.contract(functional.gelu(self.expand(self.feed_norm(hidden))))
-        return hidden.to(states.dtype)
+        hidden: Tensor = self.levels(levels).add_(states)
+        normed = self.mix_norm(hidden)
+        value = _apply(self.value, normed)
+        mixed = self._convolved(value, layout) + self._of_text(value, layout)
+        hidden = _added(hidden, self.output, mixed * torch.sigmoid(_apply(self.gate, normed)))
+        inner = functional.gelu(_apply(self.expand, self.feed_norm(hidden)))
+        normed = self.output_norm(_added(hidden, self.contract, inner))
+        result: Tensor = normed.to(states.dtype)
+        return result
 
-    def _neighbours(self, value: Tensor, layout: Tensor | PackedSequences) -> Tensor:
+    def add_layout(self, sequences: PackedSequences, upload: Upload) -> None:
+        """Let what `forward` needs to know of packed sequences reach the device with that upload."""
+        sequences.add_spaced(upload)
+        sequences.add_cumulative(upload)
+
+    def _of_text(self, value: Tensor, layout: Tensor | PackedSequences) -> Tensor:
+        """What the mean of its text tells each token, broadcast to the shape of `value`."""
+        if not isinstance(layout, PackedSequences):
+            total = value.masked_fill(~layout[..., None], 0).sum(1, keepdim=True)
+            return _apply(self.mean, total / layout.sum(1)[:, None, None])
+        order = torch.arange(layout.tokens, device=value.device)
+        begins = layout.cumulative(value.device)[:-1].long()
+        mean = functional.embedding_bag(order, value.float(), begins, mode="mean")
+        number = (layout.spaced(value.device) - order) // GAP
+        return _apply(self.mean, mean.to(value.dtype)).index_select(0, number)
+
+    def _convolved(self, value: Tensor, layout: Tensor | PackedSequences) -> Tensor:
         """The depthwise convolution over each sequence, of the shape of `value`."""
-        reach = KERNEL // 2
-        if isinstance(layout, PackedSequences):
-            lengths = torch.from_numpy(layout.ends - layout.starts).to(value.device)
-            before = torch.from_numpy(layout.positions).to(value.device)
-            after = torch.repeat_interleave(lengths, lengths) - 1 - before
-        else:
-            value = value.masked_fill(~layout[..., None], 0)
-        total = value * self.convolution[reach]
-        for away in range(1, reach + 1):
-            earlier = functional.pad(value, (0, 0, away, -away))
-            later = functional.pad(value, (0, 0, -away, away))
-            if isinstance(layout, PackedSequences):
-                earlier = earlier.masked_fill((before < away)[:, None], 0)
-                later = later.masked_fill((after < away)[:, None], 0)
-            total = total + earlier * self.convolution[reach - away] + later * self.convolution[reach + away]
+        if not isinstance(layout, PackedSequences):
+            masked = value.masked_fill(~layout[..., None], 0)
+            return self._weighted(functional.pad(masked, (0, 0, GAP, GAP)))
+        places = layout.spaced(value.device)
+        size = layout.tokens + GAP * (len(layout.lengths) + 1)
+        spaced = value.new_zeros(size, value.shape[1])
+        spaced[GAP:-GAP].index_copy_(0, places, value)
+        return self._weighted(spaced).index_select(0, places)
+
+    def _weighted(self, padded: Tensor) -> Tensor:
+        """The weighted sums [..., T, w] over KERNEL neighbours of values [..., T + KERNEL - 1, w]."""
+        kernel, count = self.convolution.to(padded.dtype), padded.shape[-2] - KERNEL + 1
+        total = padded[..., :count, :] * kernel[0]
+        for first in range(1, KERNEL):
+            total = torch.addcmul(total, padded[..., first : first + count, :], kernel[first])
         return total
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "ContextMixer":
-        """The mixer with these weights, frozen; its sizes are those of the tensors.
+        """The mixer with these weights, frozen, in float32 on the CPU; its sizes are those of the tensors.
 
         Raises HplmError(corrupt_artifact) if one is absent or misshapen.
         """
-        try:
-            (width, hidden), inner = tensors["query.weight"].shape, len(tensors["expand.bias"])
-            mixer = cls(hidden, width=width, inner=inner)
-            mixer.load_state_dict(dict(tensors))
-        except (KeyError, ValueError, RuntimeError, TypeError) as error:
-            raise HplmError("corrupt_artifact", f"context mixer: {error}") from error
-        return mixer.to(tensors["query.weight"].dtype).requires_grad_(False).eval()
+        mixer = build_uninitialized(lambda: cls.sized_as(tensors))
+        load_weights(mixer, tensors, "context mixer")
+        freeze(mixer)
+        return mixer
+
+    @classmethod
+    def sized_as(cls, tensors: Mapping[str, Tensor]) -> "ContextMixer":
+        """A new mixer of the sizes of these weights, which are those of `state_dict`.
+
+        Raises HplmError(corrupt_artifact) where they contradict each other, before anything is allocated.
+        """
+        value, expand = (tensors.get(name) for name in ("value.weight", "expand.weight"))
+        if value is None or expand is None or value.dim() != 2 or expand.dim() != 2:
+            raise HplmError("corrupt_artifact", "context mixer: it has no values, or nothing expands")
+        if value.shape[1] != expand.shape[1] or not len(value):
+            raise HplmError("corrupt_artifact", f"context mixer: {value.shape} and {expand.shape} do not fit")
+        return cls(value.shape[1], width=len(value), inner=len(expand))
+
+
+def _apply(module: nn.Linear, states: Tensor) -> Tensor:
+    return linear(states, module.weight, module.bias)
+
+
+def _added(hidden: Tensor, module: nn.Linear, states: Tensor) -> Tensor:
+    """``hidden`` plus the layer's output: the product adds up what is there already."""
+    sums, rows = (hidden + module.bias).flatten(0, -2), states.flatten(0, -2)
+    return addmm(sums, rows, module.weight.t()).view_as(hidden)

@@ -1,6 +1,6 @@
 """Counts fragments with DuckDB, and selects those a table keeps (paper sections 5.1 and 7.7)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from fractions import Fraction
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference.errors import HplmError
+from inference.hplm.fragments import in_ladder
 from workers.training.disk import DISK_FULL, is_disk_full
 from workers.training.ngrams import EDGE, FULL, PAIR, TOKEN, TRIGRAM, Ids, Packing, Window
 
@@ -212,6 +213,7 @@ def choose_fragments(
     out: Path,
     *,
     alpha: float,
+    ladder: Collection[str],
     vocabulary: int | None,
     key_of: Callable[[Ids], Ids],
     on_progress: Callable[[int], None],
@@ -220,9 +222,9 @@ def choose_fragments(
     coverage, different, tokens}.
 
     Kept are: the most frequent full fragments, tri-grams and bi-grams that cover `alpha` % of each kind's
-    occurrences; at the ends of texts all fragments of at most two tokens, and the longer ones that cover
-    `alpha` %; all uni-grams of the corpus, or for a root, which is the last fallback, of a vocabulary of this
-    size.
+    occurrences, as far as their levels are in the ladder; at the ends of texts all fragments of at most two
+    tokens, and the longer ones that cover `alpha` %; all uni-grams of the corpus, or for a root, which is the
+    last fallback, of a vocabulary of this size.
     """
     coverage, different = {}, {}
     for kind in window.kinds:
@@ -234,7 +236,8 @@ def choose_fragments(
             _, covered = tables.select_covering(kind, alpha)
             coverage[name] = covered / occurrences if occurrences else 0.0
         for part in _kept(tables, window, kind, alpha):
-            tables.choose(key_of(part), part)
+            wanted = part if kind == EDGE else part[in_ladder(part, ladder, window.missing)]
+            tables.choose(key_of(wanted), wanted)
     _, tokens = tables.total(TOKEN)
     if vocabulary is not None:
         every = window.unigrams(np.arange(vocabulary, dtype=np.int64))

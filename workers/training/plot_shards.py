@@ -109,6 +109,7 @@ class PlotBuilder:
         meta = {
             "missing_id": self.config.missing_id,
             "alpha": self._inputs.alpha,
+            "ladder": self.config.ladder,
             "lower_digest": self._inputs.lower.name,
         }
         with atomic_folders(out):
@@ -177,6 +178,7 @@ class PlotBuilder:
                 counted,
                 folder / CHOSEN_FILE,
                 alpha=self._inputs.alpha,
+                ladder=self.config.ladder,
                 vocabulary=self.config.vocab if self._inputs.all_unigrams else None,
                 key_of=fragments.pack,
                 on_progress=on_progress,

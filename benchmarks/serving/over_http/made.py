@@ -12,11 +12,11 @@ from transformers import BertConfig, BertModel
 
 from benchmarks.serving.real_texts import ALPHA, VOCAB, RealTexts
 from benchmarks.serving.world import (
-    CONTEXT_RANK,
     LABELS,
     LONGEST,
     Encoder,
     random_hplm,
+    random_mixer,
     random_vectors,
     with_unigrams,
 )
@@ -87,7 +87,8 @@ def write_root(folder: Path, checkpoint: Path, texts: RealTexts) -> Root:
     root.save(folder / "root")
     if supports_int8(torch.device("cpu")):
         _measure_int8(root, texts.draw(INT8_TEXTS)).save(folder / "root")
-    lower = LocalLower.from_full(root.checkpoint_lower(), root.config, context_rank=CONTEXT_RANK)
+    lower = LocalLower.from_full(root.checkpoint_lower(), root.config)
+    lower.mixer = random_mixer(root.config.hidden)
     lower.save(folder / "lower", {})
     missing = root.config.missing_id
     vectors = random_vectors(with_unigrams(texts.fragments(missing), missing), root.config.hidden)

@@ -104,7 +104,7 @@ def test_copies_do_not_grow_with_layers(world: EngineWorld, tmp_path: Path) -> N
 
 
 def test_what_decides_on_pruning_comes_back_in_one_copy(world: EngineWorld) -> None:
-    rows = [going_on(world, number) for number in pruned_numbers(world)]
+    rows = [going_on(world, number, pruning=0.5) for number in pruned_numbers(world)]
     assert len(rows) > 1
     with pretended_cuda() as cuda:
         answers = second_batch(world.executor(torch.bfloat16, device=CUDA), rows, cuda)
