@@ -102,6 +102,13 @@ class EncoderConversionSettings:
     ridge_tokens: int = _number(
         60_000, 1_000, 10**9, "Tokens for the closed form.", "Tokens for the closed form"
     )
+    mixer_tokens: int = _number(
+        150_000,
+        0,
+        10**9,
+        "Tokens for the context mixer, whose states are kept in memory. 0: none.",
+        "Tokens for the context mixer",
+    )
     distil_tokens: int = _number(1_100_000, 0, 10**10, "Tokens for the distillation.", "Distillation tokens")
     distil_minutes: float | None = _minutes("distillation", "Distillation minutes")
     learning_rate: float = _learning_rate(6e-4)

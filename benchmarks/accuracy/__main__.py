@@ -165,7 +165,7 @@ def _size(dataset: Dataset) -> int:
 
 
 def _conversion_figures(converted: Converted) -> dict[str, Any]:
-    kept = ("unconverted", "closed_form", "distilled", "seconds", "cpu_seconds")
+    kept = ("unconverted", "closed_form", "mixer", "distilled", "seconds", "cpu_seconds")
     report = read_artifact_json(converted.root / ROOT_FILE)["report"] | converted.report
     return {name: report[name] for name in kept if name in report}
 

@@ -339,7 +339,7 @@ def conversion_settings(tokens: int | None) -> dict[str, Any]:
     if tokens is None:
         return {}
     usual = ConvertSettings()
-    few = {name: tokens for name in ("ridge_tokens", "context_tokens") if tokens < getattr(usual, name)}
+    few = {name: tokens for name in ("ridge_tokens", "mixer_tokens") if tokens < getattr(usual, name)}
     return {"distil_tokens": tokens, **few}
 
 

@@ -28,7 +28,7 @@ _DECODER: Final[Types] = {
 }  # fmt: skip
 """What is reported of a decoder."""
 _BY_JOB: Final[Mapping[str, Types]] = {
-    JobKind.CONVERT: {"unconverted": dict, "closed_form": dict, "distilled": dict, **_DECODER},
+    JobKind.CONVERT: {"unconverted": dict, "closed_form": dict, "mixer": dict, "distilled": dict, **_DECODER},
     JobKind.FURTHER_PRETRAIN: {"before": dict, "after": dict},
     JobKind.BUILD_PLOT: _TABLE,
     FORMER_GROWTH: _TABLE,
@@ -46,7 +46,7 @@ _BY_JOB: Final[Mapping[str, Types]] = {
     },
 }
 _STAGE: Final[Types] = {"unexplained": dict}
-_STAGES: Final = ("unconverted", "closed_form", "distilled", "before", "after")
+_STAGES: Final = ("unconverted", "closed_form", "mixer", "distilled", "before", "after")
 _EVALUATED: Final[Types] = {
     "metric": str, "value": FIGURE, "majority_baseline": FIGURE, "per_label": dict, "confusion": dict,
     "class_counts": dict, AGAINST: dict, "plot_hits": dict, "levels": dict, "policy": str, "cascade": dict,
