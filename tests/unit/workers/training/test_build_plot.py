@@ -142,7 +142,7 @@ def worth_of_corpus(branch: Branch) -> dict[tuple[int, ...], float]:
         parts.update((left, centre, missing) for left, centre, _ in text[1:])
         parts.update((missing, centre, right) for _, centre, right in text[:-1])
     root = PlotTable.open(branch.plot)
-    held = {fragment for fragment in counts if int(root.find(fragments.pack(np.array(fragment)))) >= 0}
+    held = {fragment for fragment in counts if root.find(fragments.pack(np.array([fragment])))[0] >= 0}
     whole = {fragment: count * (0.1 if fragment in held else 1) for fragment, count in counts.items()}
     return {part: 0.1 * count for part, count in parts.items()} | whole
 
