@@ -79,11 +79,11 @@ def _choices(inputs: PlotInputs, folder: Path) -> Iterator[tuple[str, Ids]]:
     counted = [folder / f"count-{number}" for number in range(len(pieces))]
     for piece, part in zip(pieces, counted, strict=True):
         builder.count(piece, part, _ignore)
-    choices = [(f"α = {alpha:g} %", {"alpha": alpha, "budget_mb": None}) for alpha in ALPHAS]
-    choices += [(f"{size:g} MB", {"alpha": None, "budget_mb": size}) for size in MEGABYTES]
+    choices = [(f"α = {alpha:g} %", replace(inputs, alpha=alpha)) for alpha in ALPHAS]
+    choices += [(f"{size:g} MB", replace(inputs, alpha=None, budget_mb=size)) for size in MEGABYTES]
     for name, chosen_by in choices:
         out = folder / name
-        PlotBuilder(replace(inputs, **chosen_by)).choose(counted, out, _ignore)
+        PlotBuilder(chosen_by).choose(counted, out, _ignore)
         rows = np.fromfile(out / CHOSEN_FILE, dtype=np.int32).reshape(-1, builder.window.n)
         yield name, fragments.pack(rows.astype(np.int64))
 

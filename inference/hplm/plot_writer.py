@@ -140,7 +140,9 @@ def merge_tables(
     rows = np.concatenate([np.arange(len(table)) for table in tables])
     # Of equal keys `unique` returns the first, which is the nearest table's.
     keys, first = np.unique(np.concatenate([table.keys for table in tables]), return_index=True)
-    kept = {name: nearest.metadata[name] for name in ("lower_digest", "ladder") if name in nearest.metadata}
+    kept: dict[str, Any] = {
+        name: nearest.metadata[name] for name in ("lower_digest", "ladder") if name in nearest.metadata
+    }
     return write_rows(
         out,
         _batches(tables, keys, table_index[first], rows[first], dtype, on_progress),

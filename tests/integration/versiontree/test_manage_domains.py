@@ -87,7 +87,7 @@ def test_an_update_stands_below_the_newest_ready_version_and_keeps_how_its_rows_
     domain: Version,
 ) -> None:
     more, parent = tree_factory.corpus(None, "more"), domain
-    updates: list[tuple[dict[str, float], dict[str, float]]] = [
+    updates: list[tuple[dict[str, Any], dict[str, float]]] = [
         ({}, {"budget_mb": 64.0}),
         ({"alpha": 10}, {"alpha": 10.0}),
         ({}, {"alpha": 10.0}),
