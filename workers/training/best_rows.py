@@ -98,7 +98,8 @@ def _candidates(
     stands_in = np.full(len(keys), kind not in (FULL, EDGE))
     for held in above:
         stands_in |= np.isin(keys, held)
-    worth = counts * np.where(stands_in, SHARE_OF_STAND_IN, 1.0).astype(np.float64)
+    worth = counts.astype(np.float64)
+    worth[stands_in] *= SHARE_OF_STAND_IN
     return _Candidates(kind, fragments, keys, counts, worth, different, occurrences)
 
 
