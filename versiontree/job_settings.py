@@ -155,8 +155,23 @@ class PretrainingSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSettings:
-    """Settings of a lookup table."""
+    """Settings of a lookup table. Its rows are chosen by `alpha` or by `budget_mb`, never by both."""
 
+    alpha: float | None = _number(
+        None,
+        0,
+        100,
+        "Share of fragment occurrences in the corpus that the table covers. Default for a root: 50. "
+        "Not with a size.",
+        "Coverage α (%)",
+    )
+    budget_mb: float | None = _number(
+        None,
+        1,
+        16_384,
+        "Size that is filled with the rows worth most. Default for a domain: 64. Not with a coverage.",
+        "Size of the table (MB)",
+    )
     vectors: str = _setting(
         "float16",
         "int8 takes half the space.",

@@ -109,6 +109,13 @@ class FragmentTables:
         self._run(f"ALTER TABLE kept RENAME TO {_counted(kind)}")
         return self.total(kind)
 
+    def most_frequent(self, kind: str, limit: int) -> tuple[Ids, Ids]:
+        """The `limit` most frequent fragments [F, n] and their counts [F]; ties in ascending order of ids."""
+        query = f"SELECT * FROM {_counted(kind)} ORDER BY count DESC, {self._key} LIMIT {limit}"
+        columns = self._run(query).fetchnumpy()
+        found = self._packing.unpack([columns[name] for name in self._packing.columns])
+        return found, columns["count"].astype(np.int64)
+
     def fragments(self, kind: str) -> Iterator[Ids]:
         """Yield the fragments [F, n] of a table, unordered, in chunks."""
         for columns in self._chunks(_counted(kind)):
@@ -242,7 +249,7 @@ def choose_fragments(
     if vocabulary is not None:
         every = window.unigrams(np.arange(vocabulary, dtype=np.int64))
         tables.choose(key_of(every), every)
-    rows = _write(tables, out, on_progress)
+    rows = write_chosen(tables, out, on_progress)
     return {"rows": rows, "coverage": coverage, "different": different, "tokens": tokens}
 
 
@@ -265,7 +272,8 @@ def _kept(tables: FragmentTables, window: Window, kind: str, alpha: float) -> It
         yield window.both_bigrams(part) if kind == PAIR else part
 
 
-def _write(tables: FragmentTables, out: Path, on_progress: Callable[[int], None]) -> int:
+def write_chosen(tables: FragmentTables, out: Path, on_progress: Callable[[int], None]) -> int:
+    """Write the chosen fragments to `out`, ordered by key, and return their number."""
     rows, last = 0, None
     with out.open("xb") as file:
         for keys, part in tables.chosen():

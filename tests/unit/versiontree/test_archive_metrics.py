@@ -60,6 +60,7 @@ WRONG_CONFIGS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"compacts": None}, "is invalid"),
     ({"auto_promote": 1}, "is invalid"),
     ({"alpha": 101}, "not a share"),
+    ({"budget_mb": 0}, "not a size"),
 )
 
 

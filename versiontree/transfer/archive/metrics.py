@@ -63,6 +63,8 @@ def node_check(node: Node) -> None:
     alpha = node.config.get("alpha", 0)
     if not is_number(alpha) or not 0 <= alpha <= 100:
         raise invalid_archive(f"alpha in the config of {node.name} is not a share in %.")
+    if not is_number(budget := node.config.get("budget_mb", 1)) or budget <= 0:
+        raise invalid_archive(f"budget_mb in the config of {node.name} is not a size.")
     reports = node.metrics
     known = {*JobKind.values, FORMER_GROWTH}
     if reports.keys() - known or not all(isinstance(one, dict) for one in reports.values()):
