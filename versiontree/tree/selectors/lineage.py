@@ -104,8 +104,8 @@ REBASE: Final = "rebase"
 """The key in the config of a rebased version: ``{"id", "version", "onto"}``, the id and number of the version
 of the same model that it took its PET from, and the name of its parent.
 
-In the metrics of its fine-tuning: ``{"trained", "rows", "metric", "old", "new", "p_value"}``, the comparison of
-that PET on both parents on dev rows, and whether it was trained further."""
+In the metrics of its fine-tuning: ``{"trained", "rows", "metric", "old", "new", "p_value"}``, the comparison
+of that PET on both parents on dev rows, and whether it was trained further."""
 
 
 def rebased_from(version: Version) -> Version | None:

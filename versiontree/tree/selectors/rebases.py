@@ -43,9 +43,18 @@ class RebaseOffer:
         )
 
     @property
+    def stands_on(self) -> str:
+        """The name of the version that it stands on: biomedicine:1."""
+        return _name(self.base)
+
+    @property
     def onto(self) -> str:
         """The name of the newest version: biomedicine:4."""
-        return f"{self.target.name}:{self.target.number}"
+        return _name(self.target)
+
+
+def _name(version: Version) -> str:
+    return f"{version.name}:{version.number}"
 
 
 def rebase_offer(hplm: Hplm) -> RebaseOffer | None:

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from tenants.accounts.models import User
-from tenants.audit.services import Actor, audit_record
+from tenants.audit.services import Actor, audit_record, person
 from tenants.base.dispatch import LONG_QUEUE, dispatch
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import GENERATIVE_TASKS
@@ -38,9 +38,9 @@ def hplm_rebase(*, hplm: Hplm, actor: Actor, auto_promote: bool = True) -> Versi
     """Create the next version of a model, from the PET of its default version, on the newest version of the
     domain or root that that one stands on.
 
-    It inherits the dataset, the settings and the policy. Raises ``not_found`` (deleted model, no dataset),
-    ``invalid_field`` (a generative model), ``model_not_ready`` (no trained version is ready), ``conflict``
-    (there is no newer version, it was rebased already, or a version is being built), ``quota_exceeded``.
+    It inherits the dataset, the settings and the policy. Raises ``not_found`` (deleted), ``invalid_field`` (a
+    generative model), ``model_not_ready`` (no trained version is ready), ``conflict`` (there is no newer
+    version, it was rebased already, has no dataset, or a version is being built), ``quota_exceeded``.
     """
     quota_reserve_version(tenant=hplm.tenant, jobs=JOBS_PER_HPLM_VERSION)
     locked = hplm_lock(hplm=hplm)
@@ -83,16 +83,24 @@ def _offer(hplm: Hplm) -> RebaseOffer:
         )
         raise HmiError(ErrorCode.CONFLICT, message, param="model")
     if offer.problem:
-        raise HmiError(ErrorCode.NOT_FOUND, offer.problem, param="dataset")
+        raise HmiError(ErrorCode.CONFLICT, offer.problem, param="dataset")
     return offer
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class RefusedRebase:
+    """A model that was not rebased, and why."""
+
+    hplm: Hplm
+    error: HmiError
+
+
+@dataclass(frozen=True, slots=True)
 class Rebases:
-    """The versions that were created, and the errors of the other models, by model."""
+    """The versions that were created, and the models that were not rebased."""
 
     versions: list[Version] = field(default_factory=list)
-    refused: list[tuple[Hplm, HmiError]] = field(default_factory=list)
+    refused: list[RefusedRebase] = field(default_factory=list)
 
 
 def hplms_rebase(*, hplms: QuerySet[Hplm], actor: Actor, automatic: bool = False) -> Rebases:
@@ -107,17 +115,18 @@ def hplms_rebase(*, hplms: QuerySet[Hplm], actor: Actor, automatic: bool = False
         try:
             done.versions.append(hplm_rebase(hplm=offer.hplm, actor=actor))
         except HmiError as error:
-            done.refused.append((offer.hplm, error))
+            done.refused.append(RefusedRebase(offer.hplm, error))
     return done
 
 
-def owner_rebase_request(*, owner: Owner, actor: User) -> int:
+def owner_rebase_request(*, owner: Owner, actor: Actor) -> int:
     """Have a worker rebase the models of all tenants that stand on a domain or root. Returns how many can
     be."""
     with transaction.atomic():
         audit_record(verb=f"{_kind(owner)}.rebase", subject=owner.name, tenant=None, actor=actor)
-        send = partial(dispatch, REBASE_TASK, _kind(owner), owner.pk, actor.pk, queue=LONG_QUEUE)
-        transaction.on_commit(send)
+        user = person(actor)
+        arguments = (_kind(owner), owner.pk, user.pk if user else 0)
+        transaction.on_commit(partial(dispatch, REBASE_TASK, *arguments, queue=LONG_QUEUE))
     return len(rebase_offers(hplms_on(owner, None)))
 
 
@@ -151,6 +160,6 @@ def _kind(owner: Owner) -> str:
 
 
 def _logged(done: Rebases, what: str) -> int:
-    for hplm, error in done.refused:
-        log.info("%s was not rebased (%s): %s", hplm, what, error.message)
+    for one in done.refused:
+        log.info("%s was not rebased (%s): %s", one.hplm, what, one.error.message)
     return len(done.versions)
