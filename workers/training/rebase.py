@@ -39,6 +39,7 @@ def rebase(
     profile = out.with_name("profile")
     new = replace(new, hplm=out, cascade=None)
     with atomic_folders(out):
+        out.mkdir()
         for name in (HPLM_FILE, WEIGHTS_FILE):
             shutil.copyfile(old.hplm / name, out / name)
         dev = evaluate(
