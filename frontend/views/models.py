@@ -40,6 +40,7 @@ from versiontree.tree.selectors.browsing import branch_summaries, hplm_counts, h
 from versiontree.tree.selectors.callable_hplms import callable_hplm
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.readiness import hplms_failing, recent_usage
+from versiontree.tree.selectors.rebases import rebase_offer
 from versiontree.tree.selectors.versions import (
     alias_moves_of,
     aliases_of,
@@ -52,6 +53,7 @@ from versiontree.tree.services.aliases import alias_move, alias_remove, alias_ro
 from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
 from versiontree.tree.services.hplms import hplm_delete, hplm_rename, hplm_set_description, hplm_update
 from versiontree.tree.services.licenses import hplm_set_license
+from versiontree.tree.services.rebases import hplm_rebase
 
 CHANGED = "versions-changed"
 """The browser event when a version of the model became ready, or its default moved."""
@@ -220,6 +222,17 @@ def end_canary(request: TenantRequest, name: str, alias: str) -> HttpResponse:
 
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
+def rebase(request: TenantRequest, name: str) -> HttpResponse:
+    """Create a version on the newest version of the domain or root, then redirect to its first job."""
+    model = hplm_of(request.access.tenant, name)
+    version = action_result(request, lambda: hplm_rebase(hplm=model, actor=request.user))
+    if version is None:
+        return redirect_to(request, "model", model.name)
+    return redirect_to(request, "job", first_job_of(version).pk)
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
 def rename(request: TenantRequest, name: str) -> HttpResponse:
     """Give a model another name."""
     model, new_name = hplm_of(request.access.tenant, name), request.POST.get("name", "").strip()
@@ -304,6 +317,7 @@ def _page(
         "labels": versions[0].config.get("labels", []),
         "versions": version_rows(versions, default=default),
         "pending": pending_promotions(versions, default),
+        "offer": rebase_offer(model),
         "first": None if page.number > 1 else first_versions(versions, default),
         "page": page,
         "comparison": comparison_of(evaluated) if evaluated else None,
