@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
+from django.test import Client
 from pytest_django import DjangoCaptureOnCommitCallbacks
 from rest_framework.test import APIClient
 
-from tenants.accounts.models import Tenant
+from tenants.accounts.models import Tenant, User
 from tenants.accounts.services.tenants import tenant_set_auto_rebase
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
 from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.admin_pages import act
 from tests.integration.versiontree.callers import V1, error, signed_in, with_key
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture, do_job, do_jobs, hplm_of, jobs_in_order
@@ -175,6 +177,19 @@ def test_an_administrator_rebases_the_models_of_all_tenants(
     assert {version.created_by.username for version in Version.unscoped.filter(number=2, kind="model")} == {
         "boss"
     }
+
+
+def test_an_administrator_converts_a_root_again_and_its_models_may_follow(
+    root: Version, acme: TenantFixture, client: Client, tmp_path: Path
+) -> None:
+    client.force_login(User.objects.create_superuser("boss"))
+    tree_factory.ready_hplm(root, "spam", acme)
+    assert "1 converting." in act(client, "root", "convert", root.root)
+    again = do_jobs(Version.unscoped.get(root=root.root, kind="root", number=2))
+    assert again.config["settings"] == root.config["settings"]
+    assert "A worker rebases 1 model," in act(client, "root", "rebase", root.root)
+    decoder = tree_factory.ready_decoder(tmp_path)
+    assert "is not converted" in act(client, "root", "convert", decoder.root)
 
 
 def test_models_follow_by_themselves_only_where_their_tenant_wants_that_and_a_failed_rebase_is_not_repeated(

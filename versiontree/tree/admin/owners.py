@@ -12,6 +12,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.base.admin.base import ModelForm, staff_user
 from tenants.base.admin.confirm import require_typed_name
+from tenants.base.plurals import counted
 from versiontree.jobs.models import JobKind
 from versiontree.tree.admin.base import text_lines, text_link
 from versiontree.tree.admin.dependents import DependentsFilter, dependent_links
@@ -111,7 +112,8 @@ class RootAdmin(VersionedAdmin):
 def request_rebases(page: VersionedAdmin, request: HttpRequest, rows: QuerySet[Any]) -> None:
     """Have a worker rebase the models on these roots or domains, and show how many can be."""
     models = sum(owner_rebase_request(owner=row, actor=staff_user(request)) for row in rows)
-    page.message_user(request, f"A worker rebases {models:,} models, within the quotas of their tenants.")
+    text = f"A worker rebases {counted(models, 'model')}, within the quotas of their tenants."
+    page.message_user(request, text)
 
 
 def decoder_facts(root: Root) -> Iterator[str]:
