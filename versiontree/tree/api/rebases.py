@@ -1,5 +1,6 @@
 """Rebase models, and list those that can be."""
 
+from collections.abc import Callable
 from typing import Any
 
 from drf_spectacular.utils import extend_schema, extend_schema_serializer
@@ -98,8 +99,7 @@ class _OwnerRebase(OwnerView):
     serializer_class = RebasesSerializer
     queryset = Version.unscoped.none()
 
-    def find_owner(self, **path: Any) -> Owner:
-        raise NotImplementedError
+    find_owner: Callable[..., Owner]
 
     @extend_schema(request=None, responses=RebasesSerializer)
     def post(self, request: Request, **path: Any) -> Response:
@@ -125,8 +125,7 @@ class _PlatformRebase(PlatformView):
     serializer_class = QueuedRebasesSerializer
     queryset = Version.unscoped.none()
 
-    def find_owner(self, **path: Any) -> Owner:
-        raise NotImplementedError
+    find_owner: Callable[..., Owner]
 
     @extend_schema(request=None, responses={202: QueuedRebasesSerializer})
     def post(self, request: Request, **path: Any) -> Response:

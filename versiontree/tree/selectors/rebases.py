@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import GENERATIVE_TASKS
-from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
+from versiontree.tree.models import Alias, Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import REBASE, dependent_hplms
@@ -57,10 +57,13 @@ def _name(version: Version) -> str:
     return f"{version.name}:{version.number}"
 
 
-def rebase_offer(hplm: Hplm) -> RebaseOffer | None:
-    """The rebase that is possible for a model; None if its default version stands on the newest version, is a
-    quick or a generative one, or was rebased already. At most five queries."""
-    return next(iter(rebase_offers(Hplm.unscoped.filter(pk=hplm.pk, deleted_at=None))), None)
+def rebase_offer(current: Version, base: Version | None = None) -> RebaseOffer | None:
+    """The rebase that is possible for the default version of a model, which stands on ``base``; None if that
+    is the newest version, or the version is a quick or generative one, or was rebased already.
+
+    At most two queries if ``base`` is given.
+    """
+    return next(iter(_offers([(current, base or current.domain_or_root())])), None)
 
 
 def rebase_offers(hplms: QuerySet[Hplm]) -> list[RebaseOffer]:
@@ -68,13 +71,22 @@ def rebase_offers(hplms: QuerySet[Hplm]) -> list[RebaseOffer]:
     rows = Alias.unscoped.filter(hplm__in=hplms.order_by(), name=DEFAULT_ALIAS)
     rows = rows.exclude(hplm__task__in=GENERATIVE_TASKS).order_by("hplm__tenant__slug", "hplm__name")
     defaults = [row.version for row in rows.select_related("version__hplm__tenant", "version__root")]
-    defaults = [version for version in defaults if not version.is_quick]
     bases = _bases(defaults)
-    newest = _newest(bases.values())
+    return _offers([(version, bases[version.pk]) for version in defaults])
+
+
+def _offers(standing: Iterable[tuple[Version, Version]]) -> list[RebaseOffer]:
+    """The rebases that are possible for these default versions, each with its base. At most two queries."""
+    movable = [
+        (version, base)
+        for version, base in standing
+        if not version.is_quick and base.root.kind == RootKind.ENCODER
+    ]
+    newest = _newest(base for _, base in movable)
     moved = [
-        (version, base, newest[owner])
-        for version in defaults
-        if (owner := _key(base := bases[version.pk])) in newest and newest[owner].number > base.number
+        (version, base, target)
+        for version, base in movable
+        if (target := newest.get(_key(base))) is not None and target.number > base.number
     ]
     states = _rebases(version for version, _, _ in moved)
     offers = []

@@ -74,9 +74,9 @@ def _offer(hplm: Hplm) -> RebaseOffer:
     if current.is_quick:
         message = f"{current.in_words} is a quick one. Train the model before you rebase it."
         raise HmiError(ErrorCode.MODEL_NOT_READY, message, param="model")
-    offer = rebase_offer(hplm)
+    base = current.domain_or_root()
+    offer = rebase_offer(current, base)
     if offer is None:
-        base = current.domain_or_root()
         message = (
             f"{current.in_words} stands on version {base.number} of the {base.kind} {base.name}. There is no"
             " newer one, or it was rebased onto that already."
