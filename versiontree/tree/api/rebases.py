@@ -13,7 +13,7 @@ from tenants.base.api.inputs import StrictSerializer, validated_body
 from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.api.serializers import VersionSerializer
 from versiontree.tree.models import Hplm, Root, Version
-from versiontree.tree.selectors.rebases import Owner, RebaseOffer, hplms_on, rebase_offers
+from versiontree.tree.selectors.rebases import Owner, hplms_on, rebase_offers
 from versiontree.tree.selectors.versions import (
     domain_of,
     domain_visible_to,
@@ -30,7 +30,7 @@ from versiontree.tree.services.rebases import (
 from versiontree.tree.services.roots import root_convert
 
 
-class RebaseOfferSerializer(serializers.Serializer[RebaseOffer]):
+class RebaseOfferSerializer(serializers.Serializer[Any]):
     """A model whose domain or root has a newer version. ``problem``: why it cannot be rebased, or empty."""
 
     model = serializers.CharField(source="hplm.name")
@@ -74,7 +74,7 @@ class RebaseOffersView(OwnerView):
     """List the models whose domain or root has a newer version, by name."""
 
     serializer_class = RebaseOfferSerializer
-    pagination_class = None
+    pagination_class = None  # type: ignore[assignment]  # a short list
     queryset = Hplm.unscoped.none()
 
     @extend_schema(responses=RebaseOfferSerializer(many=True))
