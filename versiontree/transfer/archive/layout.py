@@ -34,7 +34,7 @@ MAX_TEXT_BYTES: Final = 4 * 1024**2
 MAX_JSON_DEPTH: Final = 24
 MAX_JSON_VALUES: Final = 600_000
 LOCAL_CONFIG_KEYS: Final = frozenset({"source", REBASE})
-"""Config keys that are not exported: paths and ids on the exporting server."""
+"""Config keys that are neither exported nor imported: paths and ids on the exporting server."""
 ALLOWED_FILES: Final[Mapping[str, frozenset[str]]] = {
     "root": frozenset(
         {

@@ -112,9 +112,7 @@ def rebased_from(version: Version) -> Version | None:
     """The version whose PET a rebased version took; None if it is no rebase. At most one query."""
     if REBASE not in version.config:
         return None
-    # An archive may name any id: only an earlier version of the same model counts.
-    earlier = Version.unscoped.filter(hplm=version.hplm_id, number__lt=version.number)
-    return earlier.filter(pk=version.config[REBASE].get("id")).first()
+    return Version.unscoped.filter(hplm=version.hplm_id, pk=version.config[REBASE]["id"]).first()
 
 
 def compacted_versions(config: Mapping[str, Any]) -> list[int]:
