@@ -114,8 +114,9 @@ class RoleForm(forms.Form):
     role = forms.ChoiceField(choices=Role.choices)
 
 
-class SharingForm(forms.Form):
-    """What HMI counts and keeps of a tenant's requests beside usage."""
+class SettingsForm(forms.Form):
+    """The switches of a tenant: what HMI counts and keeps of its requests beside usage, and whether models
+    follow their domains."""
 
     checks_answers = forms.BooleanField(
         label="Check a sample of answers",
@@ -130,6 +131,12 @@ class SharingForm(forms.Form):
         help_text="The request log then stores the first 500 characters of each input. All members and keys"
         " with the scope “manage” can read them until the entry is deleted. If you turn this off, the texts"
         " are deleted. Without it the log has no texts.",
+    )
+    auto_rebase = forms.BooleanField(
+        label="Rebase models automatically",
+        required=False,
+        help_text="When a domain or root has a new version, each of your models on it gets a version on"
+        " that one, within your limits. It becomes @default only if it is not worse.",
     )
 
 

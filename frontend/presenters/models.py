@@ -62,9 +62,18 @@ def _status(history: Sequence[VersionSummary], requests: int, failed: int) -> St
     return style_of(VersionState.READY)
 
 
+def _first_on_parent(history: Sequence[VersionSummary], shown: VersionSummary) -> VersionSummary:
+    """Return the version at which the branch of the shown one begins: its own parent is a domain or root."""
+    by_number = {one.number: one for one in history}
+    while shown.parent_is_hplm and shown.parent_number in by_number:
+        shown = by_number[shown.parent_number]
+    return shown
+
+
 def _model_row(history: Sequence[VersionSummary], status: Style) -> ModelRow:
-    answers, first, newest = default_version(history), history[0], history[-1]
+    answers, newest = default_version(history), history[-1]
     shown = answers or newest
+    first = _first_on_parent(history, shown)
     return ModelRow(
         name=shown.name,
         task=shown.task,

@@ -12,6 +12,7 @@ from frontend.presenters.evaluation_answers import samples_of
 from frontend.presenters.formatting import key_label, setting_value
 from frontend.presenters.metrics import LEVEL_NAMES, learning_curves, level_order, measured_of, trials_of
 from frontend.presenters.pretraining import TableRow, perplexity_rows, stage_tables
+from frontend.presenters.rebases import rebased
 from frontend.presenters.versions import source_name
 from inference.errors import HplmError
 from tenants.accounts.models import Tenant
@@ -82,6 +83,7 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
         "tables": table_rows(steps),
         "settings": settings_of(version),
         "imported": _imported(version.config),
+        "rebased": rebased(version),
         "lineage": lineage_rows(tenant, steps),
         "artifacts": _artifacts(steps[0]),
         "licensed": _licensed(steps),

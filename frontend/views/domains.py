@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -18,9 +19,11 @@ from versiontree.tree.models import Domain, Version
 from versiontree.tree.selectors.browsing import Branch, hplm_summaries, hplms_search
 from versiontree.tree.selectors.estimates import domain_estimate
 from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.selectors.rebases import hplms_on, rebase_offers
 from versiontree.tree.selectors.versions import domain_of, domain_visible_to, versions_of
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
+from versiontree.tree.services.rebases import hplms_rebase
 
 
 @require_GET
@@ -43,6 +46,7 @@ def domain(request: TenantRequest, pk: int) -> HttpResponse:
         "newest": newest,
         "learned": learned,
     }
+    context["rebases"] = rebase_offers(hplms_on(domain, tenant)) if request.access.can_write else []
     context["compactable"] = own and sum(table.of_domain for table in learned.get("tables", [])) > 1
     return render_page(request, "domains/domain.html", domain=domain, **context)
 
@@ -82,6 +86,19 @@ def compact(request: TenantRequest, pk: int) -> HttpResponse:
     if version is None:
         return redirect_to(request, "domain", domain.pk)
     return redirect_to(request, "job", first_job_of(version).pk)
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
+def rebase(request: TenantRequest, pk: int) -> HttpResponse:
+    """Rebase the tenant's models on the domain onto its newest version."""
+    tenant = request.access.tenant
+    domain = domain_visible_to(tenant, pk)
+    done = hplms_rebase(hplms=hplms_on(domain, tenant), actor=request.user)
+    for refused in done.refused:
+        messages.error(request, f"{refused.hplm.name} was not rebased: {refused.error.message}")
+    names = ", ".join(version.name for version in done.versions)
+    return redirect_to(request, "domain", domain.pk, message=f"Queued: {names}." if names else "")
 
 
 def _estimate(

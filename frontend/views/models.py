@@ -34,15 +34,16 @@ from tenants.usage.selectors import UsageBy, UsageFilter, usage_by
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.alias_history import alias_history
 from versiontree.tree.selectors.bases import base_root_kind
 from versiontree.tree.selectors.browsing import branch_summaries, hplm_counts, hplm_summaries, hplms_search
 from versiontree.tree.selectors.callable_hplms import callable_hplm
-from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.selectors.lineage import LineageStep, lineage_of
 from versiontree.tree.selectors.readiness import hplms_failing, recent_usage
+from versiontree.tree.selectors.rebases import RebaseOffer, rebase_offer
 from versiontree.tree.selectors.versions import (
     alias_moves_of,
-    aliases_of,
     default_of,
     hplm_of,
     hplm_version,
@@ -52,6 +53,7 @@ from versiontree.tree.services.aliases import alias_move, alias_remove, alias_ro
 from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
 from versiontree.tree.services.hplms import hplm_delete, hplm_rename, hplm_set_description, hplm_update
 from versiontree.tree.services.licenses import hplm_set_license
+from versiontree.tree.services.rebases import hplm_rebase
 
 CHANGED = "versions-changed"
 """The browser event when a version of the model became ready, or its default moved."""
@@ -220,6 +222,17 @@ def end_canary(request: TenantRequest, name: str, alias: str) -> HttpResponse:
 
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
+def rebase(request: TenantRequest, name: str) -> HttpResponse:
+    """Create a version on the newest version of the domain or root, then redirect to its first job."""
+    model = hplm_of(request.access.tenant, name)
+    version = action_result(request, lambda: hplm_rebase(hplm=model, actor=request.user))
+    if version is None:
+        return redirect_to(request, "model", model.name)
+    return redirect_to(request, "job", first_job_of(version).pk)
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
 def rename(request: TenantRequest, name: str) -> HttpResponse:
     """Give a model another name."""
     model, new_name = hplm_of(request.access.tenant, name), request.POST.get("name", "").strip()
@@ -283,7 +296,7 @@ def _page(
 ) -> HttpResponse:
     tenant = request.access.tenant
     page = paginate(request, versions_of(model).prefetch_related("aliases", "jobs"), VERSIONS_SHOWN)
-    versions, aliases = list(page.object_list), list(aliases_of(model))
+    versions, aliases = list(page.object_list), list(model.aliases.all())  # as `hplm_of` read them
     evaluated = newest_evaluated(versions)
     listed = {version.pk: version for version in versions}
     default = next(
@@ -304,6 +317,7 @@ def _page(
         "labels": versions[0].config.get("labels", []),
         "versions": version_rows(versions, default=default),
         "pending": pending_promotions(versions, default),
+        "offer": _offer(default, steps),
         "first": None if page.number > 1 else first_versions(versions, default),
         "page": page,
         "comparison": comparison_of(evaluated) if evaluated else None,
@@ -322,6 +336,14 @@ def _page(
         "canaries": canary_trials(tenant, aliases),
     }
     return render_page(request, "models/model.html", **context)
+
+
+def _offer(default: Version | None, steps: Sequence[LineageStep]) -> RebaseOffer | None:
+    """Return the rebase that is possible; `steps` lead from the default version to its root."""
+    if default is None:
+        return None
+    base = next(step.version for step in steps if step.version.kind != VersionKind.HPLM)
+    return rebase_offer(default, base)
 
 
 def _calls(request: TenantRequest, model: Hplm, aliases: Sequence[Alias]) -> list[SampleCall]:

@@ -1,4 +1,4 @@
-"""The settings of a tenant: what is counted and kept of its requests, quota and data exports."""
+"""The settings of a tenant: its switches, quota and data exports."""
 
 from typing import Any
 from uuid import UUID
@@ -11,12 +11,16 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.downloads import file_response
-from frontend.forms.tenant import SharingForm
+from frontend.forms.tenant import SettingsForm
 from frontend.shortcuts import redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.accounts.permissions import require_role
 from tenants.accounts.services.tenant_deletion import tenant_delete
-from tenants.accounts.services.tenants import tenant_set_answer_checks, tenant_set_request_texts
+from tenants.accounts.services.tenants import (
+    tenant_set_answer_checks,
+    tenant_set_auto_rebase,
+    tenant_set_request_texts,
+)
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.transfer.selectors import takeout_ready, takeouts_of
 from versiontree.transfer.services.takeouts import takeout_path, takeout_record_download, takeout_request
@@ -25,17 +29,18 @@ from versiontree.transfer.services.takeouts import takeout_path, takeout_record_
 @require_http_methods(["GET", "POST"])
 @tenant_member_required()
 def page(request: TenantRequest) -> HttpResponse:
-    """Show the settings. POST by an owner changes what is counted and kept."""
+    """Show the settings. POST by an owner changes the switches."""
     tenant = request.access.tenant
     if request.method == "POST":
         require_role(request.user, tenant, Role.OWNER)
-        form = SharingForm(request.POST)
+        form = SettingsForm(request.POST)
         if form.is_valid():
             cleaned, actor = form.cleaned_data, request.user
             tenant_set_answer_checks(tenant=tenant, checks=cleaned["checks_answers"], actor=actor)
             tenant_set_request_texts(tenant=tenant, keeps=cleaned["keeps_request_texts"], actor=actor)
+            tenant_set_auto_rebase(tenant=tenant, rebases=cleaned["auto_rebase"], actor=actor)
             return redirect_to(request, "settings", message="Settings saved.")
-    form = SharingForm(initial={name: getattr(tenant, name) for name in SharingForm.base_fields})
+    form = SettingsForm(initial={name: getattr(tenant, name) for name in SettingsForm.base_fields})
     takeouts = takeouts_of(tenant) if request.access.is_owner else ()
     context: dict[str, Any] = {
         "takeouts": takeouts,

@@ -39,7 +39,7 @@ from versiontree.tree.selectors.versions import (
     domain_visible_to,
     hplm_of,
     hplm_version,
-    roots_all,
+    root_by_name,
     versions_of,
 )
 from versiontree.tree.services.hplms import version_set_policy
@@ -87,10 +87,7 @@ def domain_version(request: TenantRequest, pk: int, number: int) -> HttpResponse
 @tenant_member_required()
 def root_version(request: TenantRequest, name: str, number: int) -> HttpResponse:
     """A version of a root: the errors of its conversion."""
-    root = roots_all().filter(name=name).first()
-    if root is None:
-        raise not_found("root")
-    return _page(request, root, number)
+    return _page(request, root_by_name(name), number)
 
 
 def _page(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from hmi_client.cli.lookup import corpus_id, parent_id
+from hmi_client.cli.lookup import corpus_id, domain_id, parent_id
 from hmi_client.cli.output import AsJson, print_json, print_note, print_table
 from hmi_client.cli.profiles import client_of
 
@@ -64,3 +64,23 @@ def create(
     else:
         print_note(f"{version.name}:{version.number} is {version.state}.")
         print_table(("job", "kind", "state"), [(job.id, job.kind, job.state) for job in version.jobs])
+
+
+@app.command("rebase")
+def rebase_models(
+    context: typer.Context,
+    domain: Annotated[str, typer.Argument(help="The domain: its id, its name, or root/domain.")],
+    as_json: AsJson = False,
+) -> None:
+    """Rebase all models on a domain onto its newest version."""
+    with client_of(context) as client:
+        done = client.rebase_models(domain_id(client, domain))
+    if as_json:
+        print_json(done)
+        return
+    print_table(
+        ("model", "version", "job"),
+        [(each.name, each.number, each.jobs[0].id) for each in done.versions],
+    )
+    for refused in done.refused:
+        print_note(f"{refused.model} was not rebased: {refused.message}")

@@ -56,6 +56,20 @@ def parent_id(client: Client, name: str) -> int:
     return max(found, key=lambda node: node.number).id
 
 
+def domain_id(client: Client, name: str) -> int:
+    """The id of a domain. ``name`` is an id, `domain` or `root/domain`."""
+    if name.isdecimal():
+        return int(name)
+    root, _, last = name.rpartition("/")
+    found = [one for one in client.list_domains() if one.name == last and root in ("", one.root)]
+    if not found:
+        raise NameNotFound(f"There is no domain {name}. List them: hmi domains list")
+    if len(found) > 1:
+        which = "; ".join(f"{one.id} ({one.root}/{one.name}, {one.tenant or 'platform'})" for one in found)
+        raise HmiError(f"Several domains match. Name one by its id: {which}.")
+    return found[0].id
+
+
 def _describe(node: Version) -> str:
     path = node.name if node.kind == "root" else f"{node.root}/{node.name}"
     return f"{node.id} ({path}:{node.number})"

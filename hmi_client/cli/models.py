@@ -7,7 +7,7 @@ import typer
 from hmi_client.cli import transfer
 from hmi_client.cli.output import AsJson, print_json, print_note, print_table
 from hmi_client.cli.profiles import client_of
-from hmi_client.responses import Alias
+from hmi_client.responses import Alias, RebaseOffer
 
 app = typer.Typer(
     no_args_is_help=True, help="List, rename, export, import and delete models, and move their aliases."
@@ -180,6 +180,29 @@ def end_canary(context: typer.Context, name: Name, alias: AliasName = "default")
 
 
 @app.command()
+def rebase(
+    context: typer.Context,
+    name: Annotated[
+        str, typer.Argument(help="The model's name. Without it, the models that can be rebased are listed.")
+    ] = "",
+    no_promote: Annotated[
+        bool, typer.Option("--no-promote", help="Do not move the alias `default`.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a model on the newest version of its domain or root."""
+    with client_of(context) as client:
+        if not name:
+            _print_offers(client.list_rebases(), as_json)
+            return
+        version = client.rebase_model(name, auto_promote=not no_promote)
+    if as_json:
+        print_json(version)
+    else:
+        print_note(f"{name}:{version.number} is {version.state}, on {version.config['rebase']['onto']}.")
+
+
+@app.command()
 def rename(
     context: typer.Context,
     name: Name,
@@ -207,6 +230,14 @@ def delete(
     with client_of(context) as client:
         client.delete_model(name)
     print_note(f"{name} is deleted.")
+
+
+def _print_offers(offers: list[RebaseOffer], as_json: bool) -> None:
+    if as_json:
+        print_json(offers)
+    else:
+        rows = [(each.model, each.version, each.base, each.onto, each.problem) for each in offers]
+        print_table(("model", "version", "on", "newest", "problem"), rows)
 
 
 def _alias_text(alias: Alias) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hmi_client.connection import Connection, query_of
-from hmi_client.responses import Domain, Version, from_json
-from hmi_client.server import json_of
+from hmi_client.responses import Domain, Rebases, Version, from_json
+from hmi_client.server import json_of, url_path
 
 
 class DomainMethods(Connection):
@@ -44,3 +44,7 @@ class DomainMethods(Connection):
             "settings": dict(settings or {}),
         }
         return self._post(Version, "domains", body)
+
+    def rebase_models(self, domain_id: int) -> Rebases:
+        """Rebase all models of the tenant that stand on an older version of a domain, see `rebase_model`."""
+        return self._post(Rebases, url_path("domains", domain_id, "rebase"))

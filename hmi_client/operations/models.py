@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from hmi_client.connection import Connection
-from hmi_client.responses import Alias, AliasMove, Model, Rollback, Version
-from hmi_client.server import url_path
+from hmi_client.responses import Alias, AliasMove, Model, RebaseOffer, Rollback, Version, from_json
+from hmi_client.server import json_of, url_path
 
 DEFAULT_ALIAS = "default"
 Policy = Literal["table", "full", "cascade"]
@@ -80,6 +80,15 @@ class ModelMethods(Connection):
     def end_canary(self, name: str, *, alias: str = DEFAULT_ALIAS) -> None:
         """End the canary: the alias's own version answers all requests again. Conflict if it has none."""
         self._request("DELETE", url_path("models", name, "aliases", alias, "canary"))
+
+    def list_rebases(self) -> list[RebaseOffer]:
+        """List the models whose domain or root has a newer version."""
+        return [from_json(RebaseOffer, one) for one in json_of(self._request("GET", "rebases"))]
+
+    def rebase_model(self, name: str, *, auto_promote: bool = True) -> Version:
+        """Start a new version of a model on the newest version of its domain or root, with the same PET. It
+        is trained further only if it answers worse there. Conflict if there is no newer version."""
+        return self._post(Version, url_path("models", name, "rebase"), {"auto_promote": auto_promote})
 
     def list_alias_moves(self, name: str) -> Iterator[AliasMove]:
         """List the moves of a model's aliases, newest first."""

@@ -59,9 +59,12 @@ def parse_reference(reference: str) -> ModelReference:
 # The alias's own version comes first, then its canary.
 _QUERY: Final = """
     SELECT version.number, version.digest, version.config, version.policy, root.name, hplm.id, hplm.task,
-        (SELECT newest.digest FROM tree_version AS newest
-         WHERE newest.kind = 'root' AND newest.root_id = version.root_id
-         ORDER BY newest.number DESC LIMIT 1),
+        (WITH RECURSIVE above AS (
+            SELECT version.parent_id, version.kind, version.digest
+            UNION ALL
+            SELECT up.parent_id, up.kind, up.digest
+            FROM tree_version AS up JOIN above ON up.id = above.parent_id
+         ) SELECT above.digest FROM above WHERE above.kind = 'root'),
         (SELECT artifact.digest FROM tree_versionartifact AS link
          JOIN tree_artifact AS artifact ON artifact.id = link.artifact_id
          WHERE link.version_id = version.id AND link.role = 'cascade'),

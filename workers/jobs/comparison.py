@@ -13,6 +13,7 @@ from versiontree.jobs.models import Job
 from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.promotion import AGAINST
+from versiontree.tree.selectors.lineage import rebased_from
 from versiontree.tree.selectors.versions import default_of
 from workers.jobs.inputs import upload_file
 from workers.training.paired_test import PairedResult
@@ -90,12 +91,13 @@ def _splits(version: Version) -> Mapping[str, str]:
 
 
 def _trained_on(version: Version) -> list[str]:
-    """The checksums of the training splits of a version and of those that it was trained further from."""
+    """The checksums of the training splits of a version and of those that it was trained further or rebased
+    from."""
     found: list[str] = []
     node: Version | None = version
     while node is not None and node.hplm_id == version.hplm_id:
         found.append(_dataset(node).get("splits", {}).get(Split.TRAIN, ""))
-        node = node.parent
+        node = rebased_from(node) or node.parent
     return list(dict.fromkeys(filter(None, found)))
 
 

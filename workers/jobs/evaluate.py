@@ -2,6 +2,7 @@
 version with the one that it may replace."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,12 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Version
 from versiontree.tree.selectors.lineage import build_inputs
-from workers.jobs.inputs import artifact_folder, dataset_file, job_settings
+from workers.jobs.inputs import artifact_folder, dataset_file, job_settings, version_files
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 
 if TYPE_CHECKING:
     from workers.training.paired_test import PairedResult
-    from workers.training.version_comparison import VersionFiles
 
 STAGES = (("look up", 0.2), ("compute in full", 0.4), ("evaluate", 0.1), ("compare", 0.3))
 
@@ -52,11 +52,13 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         profile_out=cascade,
     )
     fitted = {"cascade": cascade} if cascade.exists() else {}
-    new = _files(job.version, store, cascade if fitted else None)
+    new = version_files(job.version, store)
+    if fitted:
+        new = replace(new, cascade=cascade)  # not attached yet
 
     def compare(old: Version, files: Mapping[str, Path], reporter: Reporter) -> Mapping[str, "PairedResult"]:
         return compare_versions(
-            old=_files(old, store),
+            old=version_files(old, store),
             new=new,
             files=files,
             task=job.params["dataset"]["task"],
@@ -68,18 +70,3 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
 
     metrics |= comparison(job, workspace, reporter, compare)
     return JobOutcome(metrics, {"answers": answers} | fitted)
-
-
-def _files(version: Version, store: ArtifactStore, fitted: Path | None = None) -> "VersionFiles":
-    """The files that answer for a version. fitted: its new cascade, which is not attached yet."""
-    from workers.training.version_comparison import VersionFiles
-
-    inputs = build_inputs(version)
-    return VersionFiles(
-        root=artifact_folder(store, inputs.root),
-        plots=[artifact_folder(store, plot) for plot in inputs.plots],
-        hplm=artifact_folder(store, inputs.hplm),
-        lower=artifact_folder(store, inputs.lower),
-        cascade=fitted or (artifact_folder(store, inputs.cascade) if inputs.cascade else None),
-        policy=AnswerPolicy(version.policy or settings.HMI_POLICY),
-    )

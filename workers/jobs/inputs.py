@@ -1,15 +1,20 @@
 """The inputs of a job: its verified files, artifacts of earlier jobs, and settings."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
+from inference.cascade.dispatcher import AnswerPolicy
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.storage import corrupt_file_error, digest_file, stored_path
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from versiontree.tree.models import Artifact
+from versiontree.tree.models import Artifact, Version
+from versiontree.tree.selectors.lineage import build_inputs
+
+if TYPE_CHECKING:
+    from workers.training.version_comparison import VersionFiles
 
 
 def corpus_file(job: Job) -> Path:
@@ -32,6 +37,22 @@ def artifact_folder(store: ArtifactStore, artifact: Artifact | None) -> Path:
     # Jobs run in the order of the chain, so a missing artifact is a bug.
     assert artifact is not None, "an artifact of an earlier job is missing"
     return store.path(artifact.kind, artifact.digest)
+
+
+def version_files(version: Version, store: ArtifactStore) -> "VersionFiles":
+    """The files that answer for a version of a model. ``hplm`` is that of the version it starts from while it
+    has none of its own."""
+    from workers.training.version_comparison import VersionFiles
+
+    inputs = build_inputs(version)
+    return VersionFiles(
+        root=artifact_folder(store, inputs.root),
+        plots=[artifact_folder(store, plot) for plot in inputs.plots],
+        hplm=artifact_folder(store, inputs.hplm or inputs.start_from),
+        lower=artifact_folder(store, inputs.lower),
+        cascade=artifact_folder(store, inputs.cascade) if inputs.cascade else None,
+        policy=AnswerPolicy(version.policy or settings.HMI_POLICY),
+    )
 
 
 def job_settings(job: Job) -> dict[str, Any]:

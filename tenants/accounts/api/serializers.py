@@ -10,7 +10,7 @@ from tenants.accounts.services.invitations import EmailStatus
 from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.usage.models import Quota
 
-SETTINGS: Final = ("checks_answers", "keeps_request_texts")
+SETTINGS: Final = ("checks_answers", "keeps_request_texts", "auto_rebase")
 """The settings of a tenant that its owners may change."""
 
 
@@ -123,6 +123,7 @@ class TenantChangeSerializer(StrictSerializer):
 
     checks_answers = serializers.BooleanField(required=False)
     keeps_request_texts = serializers.BooleanField(required=False)
+    auto_rebase = serializers.BooleanField(required=False)
 
 
 class TenantDetailSerializer(serializers.Serializer[Any]):
@@ -135,6 +136,7 @@ class TenantDetailSerializer(serializers.Serializer[Any]):
     suspended_at = serializers.DateTimeField(allow_null=True)
     checks_answers = serializers.BooleanField()
     keeps_request_texts = serializers.BooleanField()
+    auto_rebase = serializers.BooleanField()
     quota = QuotaSerializer()
     rates = RatesSerializer()
     storage_used_bytes = serializers.IntegerField()

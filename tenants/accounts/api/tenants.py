@@ -20,7 +20,11 @@ from tenants.accounts.api.serializers import (
 from tenants.accounts.models import ApiKey, Role, Tenant
 from tenants.accounts.permissions import UNAUTHENTICATED_MESSAGE, request_actor
 from tenants.accounts.selectors import membership_of, tenants_joined
-from tenants.accounts.services.tenants import tenant_set_answer_checks, tenant_set_request_texts
+from tenants.accounts.services.tenants import (
+    tenant_set_answer_checks,
+    tenant_set_auto_rebase,
+    tenant_set_request_texts,
+)
 from tenants.base.api.inputs import validated_body
 from tenants.base.api.object_view import ObjectView
 from tenants.base.api.pagination import ApiCursorPagination
@@ -86,6 +90,8 @@ class TenantDetailView(ObjectView, TenantView):
             tenant_set_answer_checks(tenant=tenant, checks=data["checks_answers"], actor=actor)
         if "keeps_request_texts" in data:
             tenant_set_request_texts(tenant=tenant, keeps=data["keeps_request_texts"], actor=actor)
+        if "auto_rebase" in data:
+            tenant_set_auto_rebase(tenant=tenant, rebases=data["auto_rebase"], actor=actor)
         return Response(self.represent(self.find_object()))
 
 

@@ -39,6 +39,11 @@ class Tenant(models.Model):
         help_text="Keep the first 500 characters of each input with its entry in the request log. Turning"
         " this off deletes the texts.",
     )
+    auto_rebase = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="When a domain or root has a new version, rebase the models on it by themselves.",
+    )
     weight = models.FloatField(
         default=1.0,
         db_default=1.0,

@@ -98,6 +98,19 @@ def tenant_set_answer_checks(*, tenant: Tenant, checks: bool, actor: Actor) -> b
 
 
 @transaction.atomic
+def tenant_set_auto_rebase(*, tenant: Tenant, rebases: bool, actor: Actor) -> bool:
+    """Turn on or off that models follow new versions of their domains. Returns whether it changed."""
+    if not Tenant.objects.filter(pk=tenant.pk, auto_rebase=not rebases).update(auto_rebase=rebases):
+        return False
+    tenant.auto_rebase = rebases
+    detail = {"auto_rebase": rebases}
+    audit_record(
+        verb="tenant.set_auto_rebase", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail
+    )
+    return True
+
+
+@transaction.atomic
 def tenant_set_request_texts(*, tenant: Tenant, keeps: bool, actor: Actor) -> bool:
     """Turn the keeping of texts in the request log on or off. Returns whether it changed.
 

@@ -14,9 +14,11 @@ from tenants.usage.services.request_log import RequestEntry
 from tenants.usage.services.usage import request_record
 from tests.integration.hmi_client.conftest import Hmi, Product, key_of
 from tests.integration.jobs.world import mood_rows
+from tests.integration.versiontree.tree_factory import do_jobs
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_hplm, tiny_root
 from versiontree.tree.models import Version
+from versiontree.tree.services.roots import root_convert
 
 
 @pytest.fixture
@@ -162,6 +164,22 @@ def test_a_domain_is_made_of_a_corpus(
     assert logged_in("domains", "create", "law", "--corpus", "law", "--parent", "tiny").code == 5
     assert logged_in("domains", "create", "other", "--corpus", "lore", "--parent", "tiny").code == 4
     assert logged_in("domains", "create", "other", "--corpus", "law", "--parent", "tinny").code == 4
+    done = json.loads(logged_in("domains", "rebase", "tiny/law", "--json").out)
+    assert done == {"versions": [], "refused": []}
+    assert logged_in("domains", "rebase", "lore").code == 4
+
+
+def test_models_follow_their_root(logged_in: Hmi, site: Product, tmp_path: Path) -> None:
+    made = tiny_hplm(tiny_root(tmp_path / "same"), "classification")
+    site.world.ready_hplm(site.root, made, tmp_path / "models", name="mood")
+    assert json.loads(logged_in("models", "rebase", "--json").out) == []
+    assert "There is no newer one" in logged_in("models", "rebase", "mood").err
+    do_jobs(root_convert(root=site.root.root, actor=None))
+    [offer] = json.loads(logged_in("models", "rebase", "--json").out)
+    assert (offer["model"], offer["base"], offer["onto"]) == ("mood", "tiny:1", "tiny:2")
+    assert "tiny:2" in logged_in("models", "rebase").out
+    ran = logged_in("models", "rebase", "mood", "--no-promote")
+    assert (ran.code, ran.err.strip()) == (0, "mood:2 is building, on tiny:2.")
 
 
 def test_jobs_are_listed_and_cancelled(logged_in: Hmi, site: Product) -> None:

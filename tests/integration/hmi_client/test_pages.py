@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from hmi_client.responses import RebaseOffer
 from tenants.accounts.services.tenants import tenant_create
 from tenants.datasets.models import Dataset, Split
 from tenants.datasets.selectors.previews import dataset_first_rows
@@ -129,11 +130,11 @@ def reader(product: Product, tmp_path: Path) -> Reader:
 
 def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Reader, tmp_path: Path) -> None:
     [pieces] = blocks("docs/api.md", "python")
-    ask, take_back, once, logged, hook, check, fit, labels, correct, canary, travel, adapter, lora = blocks(
-        "docs/api.md", "sh"
-    )
+    ask, take_back, once, logged, hook, check, fit, labels, correct, *others = blocks("docs/api.md", "sh")
+    rebase, canary, travel, adapter, lora = others
     asked = {ADDRESS: product.url, DEMO: '"acme/tickets"'}
-    answer, escalated, explained, cancelled, fitting, estimated, doubted, refused = shown("docs/api.md")
+    answer, escalated, explained, cancelled, fitting, estimated, doubted, *last = shown("docs/api.md")
+    [offered], refused = last
     [readme] = [block for block in blocks("README.md", "sh") if "curl" in block]
     for block in (ask, readme):
         told = json.loads(reader.types(block, asked))
@@ -155,6 +156,8 @@ def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Rea
 
     assert json.loads(reader.types(logged))["results"][0]["error_code"] == "empty_text"
     assert '"secret":"whsec_' in reader.types(hook)
+    assert "There is no newer one" in reader.types(rebase)
+    assert offered.keys() == {field.name for field in fields(RebaseOffer)}
     assert "@default points to version 1 already" in reader.types(canary, {'"version": 2': '"version": 1'})
 
     given = f'api = "{product.url}/api/v1"; key = "{product.key}"\n'

@@ -18,6 +18,8 @@ PLATFORM = "api/v1/platform/"
 NEEDED = {
     "GET roots": "view_root",
     "POST roots": "add_root",
+    "POST roots/<slug:name>/convert": "change_root",
+    "POST roots/<slug:name>/rebase": "change_root",
     "GET versions/<int:version_id>/export": "change_version",
     "POST import": "add_root",
     "GET corpora": "view_corpus",
@@ -30,6 +32,7 @@ NEEDED = {
     "POST estimate/domain": "add_domain",
     "POST domains/<int:domain_id>/estimate": "change_domain",
     "POST domains/<int:domain_id>/compact": "change_domain",
+    "POST domains/<int:domain_id>/rebase": "change_domain",
     "POST domains/<int:domain_id>/publish": "change_domain",
     "POST domains/<int:domain_id>/retire": "change_domain",
     "GET jobs": "view_job",

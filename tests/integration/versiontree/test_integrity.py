@@ -122,10 +122,6 @@ REFUSED: dict[str, tuple[str, Callable[[Tree], object]]] = {
         "version_has_a_parent",
         lambda t: t.birth(t.domain, parent=None, number=1),
     ),
-    "a second version of a root without parent": (
-        "version_has_a_parent",
-        lambda t: t.birth(t.root, kind="root", parent=None, number=2, hplm=None, tenant=None),
-    ),
     "a version of nothing": ("version_is_of_one_thing", lambda t: t.birth(t.domain, hplm=None, tenant=None)),
     "a number twice": (
         "version_number_per_hplm",

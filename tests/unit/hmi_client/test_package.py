@@ -18,9 +18,9 @@ NAMES = {
 }
 """Of the shapes in the description of the API, where they are called otherwise there."""
 LEFT_OUT = {
-    "Tenant": {"checks_answers", "keeps_request_texts", "suspended_at"},
+    "Tenant": {"auto_rebase", "checks_answers", "keeps_request_texts", "suspended_at"},
     "Usage": {
-        *("checks_answers", "keeps_request_texts", "suspended_at"),
+        *("auto_rebase", "checks_answers", "keeps_request_texts", "suspended_at"),
         *("name", "role", "created_at"),
     },
     "Dataset": {"leaks_allowed", "pairs", "created_by"},

@@ -6,7 +6,7 @@ from typing import Any, Final
 from versiontree.jobs.models import JobKind
 from versiontree.transfer.archive.layout import Node, invalid_archive
 from versiontree.tree.promotion import AGAINST
-from versiontree.tree.selectors.lineage import COMPACTS
+from versiontree.tree.selectors.lineage import COMPACTS, REBASE
 from versiontree.tree.selectors.versions import is_number
 
 FIGURES: Final = ("precision", "recall", "f1", "support")
@@ -43,6 +43,7 @@ _BY_JOB: Final[Mapping[str, Types]] = {
         "train_rows": int,
         "fitted_rows": int,
         "penalty": FIGURE,
+        REBASE: dict,
     },
 }
 _STAGE: Final[Types] = {"unexplained": dict}

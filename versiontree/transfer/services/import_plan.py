@@ -13,7 +13,13 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.services.quotas import quota_check, quota_check_storage
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.names import MAX_NAME_LENGTH
-from versiontree.transfer.archive.layout import Contents, Node, artifact_files, kind_of_root
+from versiontree.transfer.archive.layout import (
+    LOCAL_CONFIG_KEYS,
+    Contents,
+    Node,
+    artifact_files,
+    kind_of_root,
+)
 from versiontree.transfer.archive.metrics import imported_metrics
 from versiontree.transfer.archive.reader import unpacked
 from versiontree.tree.models import Domain, Hplm, Root, Version
@@ -283,6 +289,7 @@ def _root_of(version: Version | None) -> Root:
 def _config(node: Node, versions: Mapping[int, Version]) -> dict[str, Any]:
     """The node's config with ids of this site instead of indexes, and with its origin."""
     merged = [versions[index].pk for index in node.config.get(COMPACTS, ())]
-    config = {name: value for name, value in node.config.items() if name != COMPACTS}
+    left_out = LOCAL_CONFIG_KEYS | {COMPACTS}
+    config = {name: value for name, value in node.config.items() if name not in left_out}
     origin = {"name": node.name, "number": node.number}
     return config | ({COMPACTS: merged} if merged else {}) | {"imported": origin}

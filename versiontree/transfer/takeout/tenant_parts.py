@@ -124,6 +124,7 @@ def _settings(tenant: Tenant) -> dict[str, Any]:
         "created_at": tenant.created_at,
         "checks_answers": tenant.checks_answers,
         "keeps_request_texts": tenant.keeps_request_texts,
+        "auto_rebase": tenant.auto_rebase,
         "weight": tenant.weight,
         "quota": {name: limit for name, limit in limits.items() if name not in ("id", "tenant")},
     }

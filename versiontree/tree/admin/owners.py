@@ -12,6 +12,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.base.admin.base import ModelForm, staff_user
 from tenants.base.admin.confirm import require_typed_name
+from tenants.base.plurals import counted
 from versiontree.jobs.models import JobKind
 from versiontree.tree.admin.base import text_lines, text_link
 from versiontree.tree.admin.dependents import DependentsFilter, dependent_links
@@ -22,6 +23,8 @@ from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.versions import as_mapping, versions_of
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_publish, domain_retire
+from versiontree.tree.services.rebases import owner_rebase_request
+from versiontree.tree.services.roots import root_convert
 
 DECODER_FACTS: Final[Mapping[str, str]] = {
     "family": "Architecture",
@@ -67,6 +70,21 @@ class RootAdmin(VersionedAdmin):
     list_filter = ("kind",)
     list_select_related = ("created_by",)
     search_fields = ("name", "source")
+    actions = ("convert", "rebase")
+    page_actions = actions
+
+    def available_actions(self, row: Root) -> tuple[str, ...]:
+        return self.page_actions if row.kind == RootKind.ENCODER else ()
+
+    @admin.action(description="Convert again", permissions=["operate"])
+    def convert(self, request: HttpRequest, rows: QuerySet[Root]) -> None:
+        """Create a version of each root from its checkpoint, as this release converts it."""
+        self.each(request, rows, lambda row: root_convert(root=row, actor=staff_user(request)), "converting")
+
+    @admin.action(description="Rebase models", permissions=["operate"])
+    def rebase(self, request: HttpRequest, rows: QuerySet[Root]) -> None:
+        """Rebase the models of all tenants onto the newest version of each root."""
+        request_rebases(self, request, rows)
 
     @admin.display(description="Decoder")
     def decoder(self, root: Root) -> SafeString:
@@ -89,6 +107,13 @@ class RootAdmin(VersionedAdmin):
             form.act(staff_user(request))
         else:
             super().save_model(request, obj, form, change)
+
+
+def request_rebases(page: VersionedAdmin, request: HttpRequest, rows: QuerySet[Any]) -> None:
+    """Have a worker rebase the models on these roots or domains, and show how many can be."""
+    models = sum(owner_rebase_request(owner=row, actor=staff_user(request)) for row in rows)
+    text = f"A worker rebases {counted(models, 'model')}, within the quotas of their tenants."
+    page.message_user(request, text)
 
 
 def decoder_facts(root: Root) -> Iterator[str]:
@@ -126,12 +151,12 @@ class DomainAdmin(VersionedAdmin):
     list_filter = (DependentsFilter, ("root", AutocompleteSelectFilter), ("tenant", AutocompleteSelectFilter))
     list_select_related = ("root", "tenant", "created_by")
     search_fields = ("name", "root__name", "tenant__slug")
-    actions = ("compact", "publish", "retire")
+    actions = ("compact", "rebase", "publish", "retire")
     page_actions = actions
     destructive_actions = ("retire",)
 
     def available_actions(self, row: Domain) -> tuple[str, ...]:
-        return self.page_actions if row.published_at is None else ("compact", "retire")
+        return self.page_actions if row.published_at is None else ("compact", "rebase", "retire")
 
     @admin.action(description="Compact tables", permissions=["operate"])
     def compact(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
@@ -139,6 +164,11 @@ class DomainAdmin(VersionedAdmin):
         self.each(
             request, rows, lambda row: domain_compact(domain=row, actor=staff_user(request)), "compacting"
         )
+
+    @admin.action(description="Rebase models", permissions=["operate"])
+    def rebase(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
+        """Rebase the models of all tenants onto the newest version of each domain."""
+        request_rebases(self, request, rows)
 
     @admin.action(description="Publish", permissions=["operate"])
     def publish(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:

@@ -2,11 +2,22 @@
 
 from django.urls import path
 
-from versiontree.tree.api import domains, estimates, fit, hplms, platform_actions, predictions, suspects, tree
+from versiontree.tree.api import (
+    domains,
+    estimates,
+    fit,
+    hplms,
+    platform_actions,
+    predictions,
+    rebases,
+    suspects,
+    tree,
+)
 
 in_tenant = [
     path("tree", tree.TreeView.as_view()),
     path("roots", tree.RootsView.as_view()),
+    path("roots/<slug:name>/rebase", rebases.RootRebaseView.as_view()),
     path("versions/<int:version_id>", tree.VersionView.as_view()),
     path("corpora/<int:corpus_id>/fit", fit.CorpusFitView.as_view()),
     path("datasets/<int:dataset_id>/fit", fit.DatasetFitView.as_view()),
@@ -18,10 +29,13 @@ in_tenant = [
     path("domains/<int:domain_id>/versions", domains.DomainVersionsView.as_view()),
     path("domains/<int:domain_id>/estimate", estimates.DomainEstimateView.as_view()),
     path("domains/<int:domain_id>/compact", domains.DomainCompactView.as_view()),
+    path("domains/<int:domain_id>/rebase", rebases.DomainRebaseView.as_view()),
+    path("rebases", rebases.RebaseOffersView.as_view()),
     path("estimate", estimates.EstimateView.as_view()),
     path("estimate/domain", estimates.DomainsEstimateView.as_view()),
     path("models", hplms.HplmsView.as_view()),
     path("models/<slug:name>", hplms.HplmView.as_view()),
+    path("models/<slug:name>/rebase", rebases.HplmRebaseView.as_view()),
     path("models/<slug:name>/versions", hplms.HplmVersionsView.as_view()),
     path("models/<slug:name>/versions/<int:number>", hplms.HplmVersionView.as_view()),
     path("models/<slug:name>/versions/<int:number>/predictions", predictions.PredictionsView.as_view()),
@@ -36,12 +50,15 @@ in_tenant = [
 
 platform = [
     path("roots", tree.PlatformRootsView.as_view()),
+    path("roots/<slug:name>/convert", rebases.RootConvertView.as_view()),
+    path("roots/<slug:name>/rebase", rebases.PlatformRootRebaseView.as_view()),
     path("corpora/<int:corpus_id>/fit", fit.PlatformCorpusFitView.as_view()),
     path("domains", domains.PlatformDomainsView.as_view()),
     path("domains/<int:domain_id>/versions", domains.PlatformDomainVersionsView.as_view()),
     path("estimate/domain", estimates.PlatformDomainsEstimateView.as_view()),
     path("domains/<int:domain_id>/estimate", estimates.PlatformDomainEstimateView.as_view()),
     path("domains/<int:domain_id>/compact", domains.PlatformDomainCompactView.as_view()),
+    path("domains/<int:domain_id>/rebase", rebases.PlatformDomainRebaseView.as_view()),
     path("domains/<int:domain_id>/publish", platform_actions.DomainPublishView.as_view()),
     path("domains/<int:domain_id>/retire", platform_actions.DomainRetireView.as_view()),
     path("jobs/<uuid:job_id>/priority", platform_actions.JobPriorityView.as_view()),

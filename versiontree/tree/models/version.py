@@ -147,9 +147,9 @@ class Version(models.Model):
                 violation_error_message="A version belongs to one root, domain or model.",
             ),
             models.CheckConstraint(
-                condition=Q(parent__isnull=False) | Q(kind="root", number=1),
+                condition=Q(parent__isnull=False) | Q(kind="root"),
                 name="version_has_a_parent",
-                violation_error_message="A version needs a parent, unless it is the first of a root.",
+                violation_error_message="A version needs a parent, unless it is one of a root.",
             ),
             models.CheckConstraint(
                 condition=Q(number__gte=1),

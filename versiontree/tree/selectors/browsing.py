@@ -16,8 +16,8 @@ from versiontree.tree.selectors.versions import version_visibility
 
 _COLUMNS = (
     "pk", "kind", "number", "state", "tenant_id", "root_id", "root__name", "root__kind", "domain_id",
-    "domain__name", "hplm_id", "hplm__name", "hplm__task", "parent__number", "parent__domain_id",
-    "parent__domain__name", "pointing", "metric", "value", "rows", "quick",
+    "domain__name", "hplm_id", "hplm__name", "hplm__task", "parent__number", "parent__hplm_id",
+    "parent__domain_id", "parent__domain__name", "pointing", "metric", "value", "rows", "quick",
 )  # fmt: skip
 
 
@@ -34,7 +34,7 @@ class VersionSummary:
     """What lists show of a version. ``owner`` is the id of its root, domain or model.
 
     ``value`` is the ``metric`` on the ``rows`` of the test split. ``parent`` is the branch of the parent
-    version.
+    version, which is one of the same model if ``parent_is_hplm``.
     """
 
     pk: int
@@ -55,6 +55,7 @@ class VersionSummary:
     parent: Branch
     parent_name: str
     parent_number: int | None
+    parent_is_hplm: bool
 
 
 def branch_summaries(tenant: Tenant) -> list[VersionSummary]:
@@ -133,6 +134,7 @@ def _summary(row: dict[str, Any]) -> VersionSummary:
         parent=Branch(row["root_id"], row["parent__domain_id"]),
         parent_name=row["parent__domain__name"] or row["root__name"],
         parent_number=row["parent__number"],
+        parent_is_hplm=row["parent__hplm_id"] is not None,
     )
 
 

@@ -100,6 +100,21 @@ COMPACTS: Final = "compacts"
 """The key in a version's config that lists the ids of the versions merged into its table."""
 
 
+REBASE: Final = "rebase"
+"""The key in the config of a rebased version: ``{"id", "version", "onto"}``, the id and number of the version
+of the same model that it took its PET from, and the name of its parent.
+
+In the metrics of its fine-tuning: ``{"trained", "rows", "metric", "old", "new", "p_value"}``, the comparison
+of that PET on both parents on dev rows, and whether it was trained further."""
+
+
+def rebased_from(version: Version) -> Version | None:
+    """The version whose PET a rebased version took; None if it is no rebase. At most one query."""
+    if REBASE not in version.config:
+        return None
+    return Version.unscoped.filter(hplm=version.hplm_id, pk=version.config[REBASE]["id"]).first()
+
+
 def compacted_versions(config: Mapping[str, Any]) -> list[int]:
     """The ids of the versions merged into the table of a version with this config."""
     return list(config.get(COMPACTS, ()))
@@ -123,8 +138,9 @@ def without_compacted(branch: Iterable[int], compacts: Mapping[int, Collection[i
 
 @dataclass(frozen=True, slots=True)
 class BuildInputs:
-    """The input artifacts of a version's jobs. ``hplm`` and ``cascade`` are its own, ``start_from`` its
-    parent's. Most versions have no ``cascade``: their profile is part of ``hplm``."""
+    """The input artifacts of a version's jobs. ``hplm`` and ``cascade`` are its own, ``start_from`` that of
+    the version that it was rebased from, or else its parent's. Most versions have no ``cascade``: their
+    profile is part of ``hplm``."""
 
     root: Artifact | None
     lower: Artifact | None
@@ -149,14 +165,17 @@ def build_inputs(version: Version) -> BuildInputs:
         return next((link.artifact for link in links if link.role == role), None)
 
     own = {link.role: link.artifact for link in links if link.version_id == version.pk}
-    before = [link.artifact for link in links if link.role == "hplm" and link.version_id == version.parent_id]
+    source = rebased_from(version)
+    above = links if source is None else _links_upwards(source)
+    before = source.pk if source else version.parent_id
+    start = [link.artifact for link in above if link.role == Role.HPLM and link.version_id == before]
     return BuildInputs(
         root=nearest("root"),
         lower=nearest("lower"),
         plots=tuple(link.artifact for link in links if link.role == "plot" and link.version_id in read),
         hplm=own.get("hplm"),
         cascade=own.get("cascade"),
-        start_from=before[0] if before else None,
+        start_from=start[0] if start else None,
     )
 
 

@@ -33,6 +33,11 @@ def roots_all() -> QuerySet[Root]:
     return Root.objects.all()
 
 
+def root_by_name(name: str) -> Root:
+    """The root with this name, or ``not_found``."""
+    return require_found(Root.objects.filter(name=name).first(), "root")
+
+
 def has_ready_root() -> bool:
     """Whether there is a root that can be built upon."""
     return Version.unscoped.filter(kind=VersionKind.ROOT, state=VersionState.READY).exists()

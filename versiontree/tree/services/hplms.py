@@ -75,8 +75,8 @@ def hplm_create(
             tenant=tenant, name=name, task=dataset.task, license=license_text, created_by=person(actor)
         )
         if quick:
-            _create_version(hplm, above, dataset, config | {"quick": True}, actor)
-        version = _create_version(hplm, above, dataset, config, actor)
+            hplm_version_create(hplm, above, dataset, config | {"quick": True}, actor)
+        version = hplm_version_create(hplm, above, dataset, config, actor)
         _record(version, actor, verb="model.create")
         return version
 
@@ -103,7 +103,7 @@ def hplm_update(
     with transaction.atomic():
         quota_reserve_version(tenant=hplm.tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
         locked = hplm_lock(hplm=hplm)
-        before = _current(locked)
+        before = hplm_current(locked)
         inherited = settings_inherited(before, settings)
         config = _config(dataset, locked.tenant, inherited, auto_promote, RootKind(before.root.kind))
         above = before.parent if before.is_quick else before
@@ -118,7 +118,7 @@ def hplm_update(
                 f"{dataset.get_task_display().lower()}.",
                 param="dataset",
             )
-        version = _create_version(locked, above, dataset, config, actor, policy=before.policy)
+        version = hplm_version_create(locked, above, dataset, config, actor, policy=before.policy)
         _record(version, actor, verb="model.update")
         return version
 
@@ -284,7 +284,8 @@ def _config(
     }
 
 
-def _current(hplm: Hplm) -> Version:
+def hplm_current(hplm: Hplm) -> Version:
+    """The version that ``default`` points at. Raises ``model_not_ready`` if it points at none."""
     alias = (
         Alias.unscoped.filter(hplm=hplm, name=DEFAULT_ALIAS)
         .select_related("version__root", "version__parent__root")
@@ -299,7 +300,7 @@ def _current(hplm: Hplm) -> Version:
     return alias.version
 
 
-def _create_version(
+def hplm_version_create(
     hplm: Hplm,
     above: Version,
     dataset: Dataset,
@@ -308,6 +309,7 @@ def _create_version(
     *,
     policy: str = VersionPolicy.NONE,
 ) -> Version:
+    """Create the next version of a locked model below ``above``, with the jobs that its config asks for."""
     about = config["dataset"]
     plans = [
         JobPlan(JobKind.FINE_TUNE, {"dataset": about, "settings": config["settings"]}),

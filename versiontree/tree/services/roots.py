@@ -1,4 +1,4 @@
-"""Register roots."""
+"""Register roots, and convert them again."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -6,13 +6,15 @@ from typing import Any, cast
 from django.db import IntegrityError, transaction
 
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.models import Corpus
 from versiontree.jobs.models import JobKind
 from versiontree.names import require_slug
 from versiontree.tree.checkpoints import checkpoint_source
 from versiontree.tree.models import Root, RootKind, Version
+from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.services.licenses import license_check, source_url_check
+from versiontree.tree.services.settings_inheritance import config_inherited
 from versiontree.tree.services.versions import (
     JobPlan,
     corpus_check,
@@ -86,6 +88,42 @@ def root_register(
         )
         detail = {"kind": str(chosen), "source": location}
         audit_record(verb="root.register", subject=name, tenant=None, actor=actor, detail=detail)
+    return version
+
+
+@transaction.atomic
+def root_convert(*, root: Root, actor: Actor) -> Version:
+    """Create the next version of an encoder root: jobs convert its checkpoint again, as this release does,
+    with the settings and the corpus of its newest version.
+
+    Earlier versions, and what is built on them, stay as they are; models follow by a rebase. Raises
+    ``invalid_field`` (a decoder), ``conflict`` (a version is being built), ``not_found`` (its corpus was
+    deleted), and what ``checkpoint_source`` raises.
+    """
+    locked = Root.objects.select_for_update(no_key=True).get(pk=root.pk)
+    if locked.kind == RootKind.DECODER:
+        message = f"{locked.name} is a decoder, which is not converted."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="root")
+    newest = Version.unscoped.filter(root=locked, kind=VersionKind.ROOT).latest("number")
+    if newest.state == VersionState.BUILDING:
+        message = f"Version {newest.number} of {locked.name} is being built."
+        raise HmiError(ErrorCode.CONFLICT, message, param="root")
+    if newest.corpus is None or "source" not in newest.config:
+        raise not_found("corpus and checkpoint of this root", param="root")
+    checkpoint_source(newest.config["source"], RootKind.ENCODER)
+    config = config_inherited(newest)
+    version = version_create(
+        owner=locked,
+        root=locked,
+        parent=None,
+        tenant=None,
+        corpus=newest.corpus,
+        config=config,
+        plans=_plans(locked, config),
+        actor=actor,
+    )
+    detail = {"version": version.number, "source": config["source"]}
+    audit_record(verb="root.convert", subject=locked.name, tenant=None, actor=actor, detail=detail)
     return version
 
 

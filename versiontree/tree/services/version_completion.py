@@ -26,6 +26,7 @@ from versiontree.tree.services.aliases import alias_point
 from versiontree.tree.services.evaluations import evaluation_record
 from versiontree.tree.services.garbage_collection import artifact_refs_lock
 from versiontree.tree.services.quota_reservations import quota_reserve_jobs
+from versiontree.tree.services.rebases import rebases_due_on_commit
 from versiontree.tree.services.versions import version_lock, version_transition
 from versiontree.tree.services.webhook_notifications import job_notify
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
@@ -54,7 +55,8 @@ def artifacts_attach(
 
 
 def version_finish(*, version: Version, metrics: Mapping[str, Any]) -> None:
-    """Mark a version with its artifacts as ready, serve it, and perhaps point ``default`` at it.
+    """Mark a version with its artifacts as ready. Of a model: serve it, and perhaps point ``default`` at it.
+    Of a domain or root: models may follow it.
 
     The caller holds the lock on its model.
     """
@@ -73,7 +75,9 @@ def version_finish(*, version: Version, metrics: Mapping[str, Any]) -> None:
         metrics=dict(metrics),
         ready_at=timezone.now(),
     )
-    if became_ready and version.hplm is not None:
+    if became_ready and version.hplm is None:
+        rebases_due_on_commit()
+    elif became_ready and version.hplm is not None:
         version.metrics = dict(metrics)
         _promote(version.hplm, version)
         manifest_publish_on_commit()
