@@ -43,7 +43,12 @@ def test_a_version_shows_the_levels_calibration_and_candidates_of_its_cascade(
     assert levels == [("Table", "86.1%"), ("Cascade", "88.3%"), ("Full", "88.4%")]
     assert "4 candidates" in cascade
     assert re.findall(r"chosen</span> ([\d.]+)", cascade) == ["0.70"]
-    assert "24.0%" in cascade, "the share that goes on"
+    facts = re.findall(r"<dt>([\w ]+)</dt><dd>([^<]+)</dd>", cascade)
+    assert facts == [
+        ("Answers", "mixed: 24.0% of the texts are computed after the tables"),
+        ("Expected loss", "0.1 points (95%: -0.9 points to 1.1 points)"),
+        ("Time saved", "2.2 of 8.4 ms a text (26%)"),
+    ]
     assert calibration.count("<figure") == 2
     assert re.findall(r"ECE ([\d.]+)", calibration)[:2] == ["0.071", "0.024"]
     assert "confidence 88.0%, 90.0% right" in calibration
