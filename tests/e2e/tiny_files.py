@@ -69,9 +69,7 @@ def cascade_of(kind: OutputKind) -> CascadeProfile:
     before = None if kind == "number" else 0.071
     return CascadeProfile(
         kind,
-        LevelProfile(
-            0.861, 4.2, 1.4, error, before, sure, tuple(map(_too_sure, sure)), standard_error=0.012
-        ),
+        LevelProfile(0.861, 4.2, 1.4, error, before, sure, tuple(map(_too_sure, sure)), standard_error=0.012),
         LevelProfile(0.884, 8.4, 1.2, error, before, sure, tuple(map(_too_sure, sure))),
         candidates=(
             Candidate(0.35, 10.0, 0.6, 0.869, 0.08, 4.9, standard_error=0.01),
