@@ -1,5 +1,7 @@
 """What a text costs at each level, as a line over its tokens."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -46,10 +48,10 @@ def test_each_level_is_computed_as_it_is_served_on_one_thread(
     )
     model = TaskModel(pet, Head.initial(len(kind.labels), config.hidden, pooling="cls_mean"))
     split = prepare_split(examples, kind, backbone, NullReporter())
-    threads, found = torch.get_num_threads(), []
+    threads, found = torch.get_num_threads(), list[tuple[int, str]]()
     seconds = iter([1.0, 3.0] * 1000)
 
-    def seconds_of(compute: costs.Callable[[], None], device: torch.device) -> float:
+    def seconds_of(compute: Callable[[], None], device: torch.device) -> float:
         compute()
         found.append((torch.get_num_threads(), device.type))
         return next(seconds)

@@ -93,8 +93,9 @@ CASCADE = Candidate(0.5, 40.0, 0.5, 0.9, 0.2, 1.4)
 CHOICES: dict[str, tuple[Any, ...]] = {
     "a table that is as good": (1200, 60, 60, 1.0, Level.TABLE),
     "a table that is better": (1200, 30, 60, 1.0, Level.TABLE),
-    "a table worse by less than one standard error": (1200, 68, 60, 1.0, Level.TABLE),
-    "a table worse by more than that": (1200, 78, 60, 1.0, CASCADE),
+    "a table worse by less than one standard error": (1200, 34, 30, 1.0, Level.TABLE),
+    "a table worse by less, but perhaps by more than 2 points": (1200, 68, 60, 1.0, CASCADE),
+    "a table worse by more than one standard error": (1200, 44, 30, 1.0, CASCADE),
     "a table as good on too few rows": (300, 30, 30, 1.0, CASCADE),
     "a table that is as slow as computing": (1200, 60, 60, 2.0, CASCADE),
 }
