@@ -74,6 +74,7 @@ def cascade_profile(step: LineageStep) -> CascadeProfile | None:
 def cascade_summary(profile: CascadeProfile, metrics: Mapping[str, Any]) -> CascadeSummary:
     """Return what the page shows of a profile; `metrics` are those of the version."""
     name, serving = _metric_key(metrics), profile.serving()
+    ways: list[tuple[str, Serving]] = [(TABLE, Level.TABLE), (CASCADE, serving), (FULL, Level.FULL)]
     return CascadeSummary(
         metric=metric_label(name),
         rows=profile.rows,
@@ -87,7 +88,7 @@ def cascade_summary(profile: CascadeProfile, metrics: Mapping[str, Any]) -> Casc
                 profile.computed(one),
                 _time(profile, profile.measured(one).milliseconds),
             )
-            for label, one in ((TABLE, Level.TABLE), (CASCADE, serving), (FULL, Level.FULL))
+            for label, one in ways
         ],
         charts=[
             _reliability(label, level)

@@ -5,7 +5,7 @@ from typing import Final
 
 from inference.cascade.dispatcher import AnswerPolicy, Dispatcher, Level, OutputKind
 from inference.cascade.platt_scaling import UNSCALED, PlattScaling
-from inference.cascade.profile import Candidate, CascadeProfile
+from inference.cascade.profile import Candidate, CascadeProfile, Serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def answer_plan(
         return AnswerPlan(Level.TABLE)
     if kind is None or profile is None:
         return IN_FULL
-    serving = Level.FULL if policy is AnswerPolicy.FULL else profile.serving(target)
+    serving: Serving = Level.FULL if policy is AnswerPolicy.FULL else profile.serving(target)
     if isinstance(serving, Candidate):
         return AnswerPlan(Level.TABLE, profile.dispatcher(serving), serving.weight, serving.platt)
     return AnswerPlan(serving, platt=profile.full.platt if serving is Level.FULL else UNSCALED)

@@ -29,7 +29,7 @@ GROUPS: Final = 3
 """Lengths at which texts are measured: short, usual and long ones of the split."""
 BATCH: Final = 16
 """Texts of one length that are computed together."""
-REPEATS: Final = 5
+REPEATS: Final = 3
 MILLISECONDS: Final = 1000.0
 Floats = npt.NDArray[np.float64]
 
