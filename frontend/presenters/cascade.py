@@ -1,6 +1,6 @@
 """The cascade of a model version: metric, cost and calibration of its levels on the dev split."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -8,8 +8,9 @@ from typing import Any, Final
 from django.conf import settings
 
 from frontend.presenters.charts import ReliabilityChart, reliability_chart, reliability_curve
-from frontend.presenters.formatting import metric_label, metric_value
-from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
+from frontend.presenters.formatting import metric_difference, metric_label, metric_value, percent
+from inference.cascade.dispatcher import Level
+from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile, Serving
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.selectors.lineage import LineageStep
@@ -22,15 +23,12 @@ CASCADE: Final = "Cascade"
 
 @dataclass(frozen=True, slots=True)
 class CascadeRow:
-    """A way to answer: its metric, the share of texts that it computes in full, and its cost.
-
-    The cost is the share of the operations of computing every text in full.
-    """
+    """A way to answer: its metric, the share of texts that it computes in full, and the time of a text."""
 
     name: str
     metric: str
     computed: float
-    cost: float
+    time: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +37,23 @@ class CandidateRow:
 
     candidate: Candidate
     metric: str
-    cost: float
+    time: str
     chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CascadeSummary:
-    """The cascade of a version, as measured on `rows` rows of the dev split. `metric` is its name."""
+    """The cascade of a version, as measured on `rows` rows of the dev split. `metric` is its name.
+
+    `answers` says what answers by default, `loss` how much of the metric that costs against computing every
+    text, and `saved` how much time it saves.
+    """
 
     metric: str
     rows: int
+    answers: str
+    loss: str
+    saved: str
     levels: list[CascadeRow]
     charts: list[ReliabilityChart]
     candidates: list[CandidateRow]
@@ -68,27 +73,70 @@ def cascade_profile(step: LineageStep) -> CascadeProfile | None:
 
 def cascade_summary(profile: CascadeProfile, metrics: Mapping[str, Any]) -> CascadeSummary:
     """Return what the page shows of a profile; `metrics` are those of the version."""
-    name = _metric_key(metrics)
-    chosen, most = profile.candidate(), profile.full.operations or 1.0
-    served, escalated = (chosen, chosen.escalated) if profile.saves(chosen) else (profile.full, 1.0)
+    name, serving = _metric_key(metrics), profile.serving()
+    ways: list[tuple[str, Serving]] = [(TABLE, Level.TABLE), (CASCADE, serving), (FULL, Level.FULL)]
     return CascadeSummary(
         metric=metric_label(name),
         rows=profile.rows,
+        answers=_answers(profile, serving),
+        loss=_loss(profile, serving, name),
+        saved=_saved(profile, serving),
         levels=[
-            CascadeRow(label, metric_value(name, one.metric), computed, one.operations / most)
-            for label, one, computed in (
-                (TABLE, profile.table, 0.0),
-                (CASCADE, served, escalated),
-                (FULL, profile.full, 1.0),
+            CascadeRow(
+                label,
+                metric_value(name, profile.measured(one).metric),
+                profile.computed(one),
+                _time(profile, profile.measured(one).milliseconds),
             )
+            for label, one in ways
         ],
         charts=[
             _reliability(label, level)
             for label, level in ((TABLE, profile.table), (FULL, profile.full))
             if level.bins
         ],
-        candidates=_candidate_rows(profile.candidates, chosen, name, most),
+        candidates=[
+            CandidateRow(
+                one,
+                metric_value(name, one.metric),
+                _time(profile, one.milliseconds),
+                one is serving,
+            )
+            for one in profile.candidates
+        ],
     )
+
+
+def _answers(profile: CascadeProfile, serving: Serving) -> str:
+    """Return the level that answers, in words."""
+    match serving:
+        case Level.TABLE:
+            return "from the tables"
+        case Level.FULL:
+            return "computed"
+    return f"mixed: {percent(profile.computed(serving))} of the texts are computed after the tables"
+
+
+def _loss(profile: CascadeProfile, serving: Serving, name: str) -> str:
+    """Return the loss with its interval: "0.3 points (95%: -0.5 points to 1.1 points)"."""
+    if serving is Level.FULL:
+        return "none"
+    loss, low, high = (metric_difference(name, one).removeprefix("+") for one in profile.loss(serving))
+    return f"{loss} (95%: {low} to {high})" if profile.costs else loss
+
+
+def _saved(profile: CascadeProfile, serving: Serving) -> str:
+    """Return the time saved: "1.9 of 8.4 ms a text (23%)"; of an older profile the share of operations."""
+    full = profile.full.milliseconds
+    saved = full - profile.measured(serving).milliseconds
+    if not saved:
+        return "none"
+    share = f"{saved / full:.0%}"
+    return f"{saved:.2g} of {full:.2g} ms a text ({share})" if profile.costs else share
+
+
+def _time(profile: CascadeProfile, milliseconds: float) -> str:
+    return f"{milliseconds:.2g} ms" if profile.costs else f"{milliseconds:.1%}"
 
 
 def _metric_key(metrics: Mapping[str, Any]) -> str:
@@ -102,12 +150,3 @@ def _reliability(label: str, level: LevelProfile) -> ReliabilityChart:
     before = reliability_curve("before", "4", level.bins_before, level.ece_before)
     after = reliability_curve("calibrated", "0", level.bins, level.ece)
     return reliability_chart(label, [before, after] if level.bins_before else [after])
-
-
-def _candidate_rows(
-    candidates: Sequence[Candidate], chosen: Candidate, name: str, most: float
-) -> list[CandidateRow]:
-    return [
-        CandidateRow(one, metric_value(name, one.metric), one.operations / most, one is chosen)
-        for one in candidates
-    ]

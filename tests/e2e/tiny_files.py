@@ -6,7 +6,7 @@ from pathlib import Path
 from zlib import crc32
 
 from inference.cascade.dispatcher import OutputKind
-from inference.cascade.profile import Bin, Candidate, CascadeProfile, LevelProfile
+from inference.cascade.profile import Bin, Candidate, CascadeProfile, LevelCost, LevelCosts, LevelProfile
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
 from inference.hplm.local_lower import LocalLower
@@ -69,16 +69,17 @@ def cascade_of(kind: OutputKind) -> CascadeProfile:
     before = None if kind == "number" else 0.071
     return CascadeProfile(
         kind,
-        LevelProfile(0.861, 4.2e8, 1.4, error, before, sure, tuple(map(_too_sure, sure))),
-        LevelProfile(0.884, 8.4e8, 1.2, error, before, sure, tuple(map(_too_sure, sure))),
+        LevelProfile(0.861, 4.2, 1.4, error, before, sure, tuple(map(_too_sure, sure)), standard_error=0.012),
+        LevelProfile(0.884, 8.4, 1.2, error, before, sure, tuple(map(_too_sure, sure))),
         candidates=(
-            Candidate(0.35, 10.0, 0.6, 0.869, 0.08, 4.9e8),
-            Candidate(0.5, 10.0, 0.7, 0.878, 0.17, 5.6e8),
-            Candidate(0.7, 10.0, 0.7, 0.883, 0.24, 6.2e8),
-            Candidate(0.9, 10.0, 0.8, 0.885, 0.52, 8.6e8),
+            Candidate(0.35, 10.0, 0.6, 0.869, 0.08, 4.9, standard_error=0.01),
+            Candidate(0.5, 10.0, 0.7, 0.878, 0.17, 5.6, standard_error=0.008),
+            Candidate(0.7, 10.0, 0.7, 0.883, 0.24, 6.2, standard_error=0.005),
+            Candidate(0.9, 10.0, 0.8, 0.885, 0.52, 8.6, standard_error=0.005),
         ),
         chosen=2,
         rows=240,
+        costs=LevelCosts(LevelCost(0.2, 0.1), LevelCost(0.4, 0.2)),
     )
 
 

@@ -10,6 +10,7 @@ from inference.cascade.profile import CascadeProfile
 from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
 from inference.hplm.root import Root
+from workers.training.cascade.costs import measure_costs
 from workers.training.cascade.outputs import OutputsByLevel, read_both_levels
 from workers.training.cascade.selection import fit_profile, level_metrics, summary
 from workers.training.cascade.simulation import Simulation, escalated_under
@@ -83,7 +84,11 @@ def evaluate(
     report: dict[str, Any] = {}
     profile = CascadeProfile.load(cascade or hplm)
     if profile is None and dev_file is not None and not stored.table_only:
-        profile = _fit_and_store(read(dev_file)[1], profile_out)
+        split, outputs = read(dev_file)
+        profile = fit_profile(outputs, measure_costs(model, backbone, split))
+        if profile_out is not None:
+            profile_out.mkdir(parents=True)
+            profile.save(profile_out)
         report["cascade"] = summary(profile)
     split, outputs = read(dataset_file)
     reporter.start_stage("evaluate", 1)
@@ -121,15 +126,6 @@ def evaluate_outputs(
             "levels": {"table": metrics["value"]},
         }, evaluated
     return {"policy": policy.value, **metrics, "levels": level_metrics(outputs, profile)}, evaluated
-
-
-def _fit_and_store(outputs: OutputsByLevel, folder: Path | None) -> CascadeProfile:
-    """The profile that is fitted on these outputs; stored in the new folder, if one is given."""
-    profile = fit_profile(outputs)
-    if folder is not None:
-        folder.mkdir(parents=True)
-        profile.save(folder)
-    return profile
 
 
 def _quantize(root: Root) -> None:

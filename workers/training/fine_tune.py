@@ -11,6 +11,7 @@ from inference.hplm.heads import Head, Pooling
 from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetWeights, UpperShape
 from inference.text.tasks import Task
+from workers.training.cascade.costs import measure_costs
 from workers.training.cascade.outputs import read_both_levels
 from workers.training.cascade.selection import fit_profile, summary
 from workers.training.checkpoints import CheckpointStore
@@ -74,7 +75,7 @@ def fine_tune(
     report |= search.run()
     outputs = read_both_levels(model, backbone, splits["dev"], kind, reporter)
     answers = outputs.answers(Level[settings.lower_mode.upper()])
-    profile = fit_profile(outputs)
+    profile = fit_profile(outputs, measure_costs(model, backbone, splits["dev"]))
     report["dev"] = split_metrics(splits["dev"], answers, kind, examples["train"])
     report["cascade"] = summary(profile)
     report |= _training_report(splits["train"], kind, replace(settings, epochs=search.epochs))

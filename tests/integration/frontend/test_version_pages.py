@@ -2,18 +2,22 @@
 
 import io
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from django.test import Client
 from django.utils import timezone
 
+from frontend.presenters.cascade import cascade_summary
 from frontend.presenters.job_charts import MAX_POINTS, job_charts
+from inference.cascade.dispatcher import AnswerPolicy
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.usage import answers_record
 from tests.e2e.measures import evaluation, fine_tuning
-from tests.e2e.tiny_files import with_cascade
+from tests.e2e.tiny_files import cascade_of, with_cascade
 from tests.e2e.world import World, nothing_of_use, start, versions_finish
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl, texts
@@ -43,10 +47,43 @@ def test_a_version_shows_the_levels_calibration_and_candidates_of_its_cascade(
     assert levels == [("Table", "86.1%"), ("Cascade", "88.3%"), ("Full", "88.4%")]
     assert "4 candidates" in cascade
     assert re.findall(r"chosen</span> ([\d.]+)", cascade) == ["0.70"]
-    assert "24.0%" in cascade, "the share that goes on"
+    facts = re.findall(r"<dt>([\w ]+)</dt><dd>([^<]+)</dd>", cascade)
+    assert facts == [
+        ("Answers", "mixed: 24.0% of the texts are computed after the tables"),
+        ("Expected loss", "0.1 points (95%: -0.9 points to 1.1 points)"),
+        ("Time saved", "2.2 of 8.4 ms a text (26%)"),
+    ]
+    policy = re.search(r'action="([^"]+/policy/)"', cascade)
+    assert policy is not None
+    owner.post(policy[1], {"policy": "full"})
+    assert "Every text is computed" in page(owner, "models/triage/versions/2/")
     assert calibration.count("<figure") == 2
     assert re.findall(r"ECE ([\d.]+)", calibration)[:2] == ["0.071", "0.024"]
     assert "confidence 88.0%, 90.0% right" in calibration
+
+
+@pytest.mark.parametrize(
+    ("serves", "answers", "loss", "saved"),
+    [
+        ("table", "from the tables", "0.023 (95%: -0.001 to 0.047)", "4.2 of 8.4 ms a text (50%)"),
+        ("full", "computed", "none", "none"),
+    ],
+)
+def test_a_level_that_serves_alone_is_named_with_its_loss_and_its_time(
+    serves: str, answers: str, loss: str, saved: str
+) -> None:
+    profile = replace(cascade_of("number"), serves=AnswerPolicy(serves))
+    found = cascade_summary(profile, {"fine_tune": {"dev": {"metric": "pearson"}}})
+    assert (found.answers, found.loss, found.saved) == (answers, loss, saved)
+    assert not any(one.chosen for one in found.candidates)
+
+
+def test_costs_of_an_older_profile_are_shares() -> None:
+    profile = replace(cascade_of("classes"), costs=None)
+    full = replace(profile.full, milliseconds=1.0)
+    candidates = tuple(replace(one, milliseconds=one.milliseconds / 8.4) for one in profile.candidates)
+    found = cascade_summary(replace(profile, full=full, candidates=candidates), {})
+    assert (found.saved, found.levels[1].time, found.loss) == ("26%", "73.8%", "0.1 points")
 
 
 def test_a_version_shows_what_it_answered_lately(owner: Client, world: World) -> None:

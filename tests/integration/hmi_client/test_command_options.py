@@ -76,6 +76,19 @@ def test_versions_are_short_as_json_unless_all_is_asked_for(server: Script, hmi:
     assert full["config"] == VERSION["config"]
 
 
+def test_versions_say_what_answers_what_that_loses_and_how_long_it_takes(server: Script, hmi: Hmi) -> None:
+    cascade = {
+        "serves": "table",
+        "loss": 0.003,
+        "loss_interval": [-0.005, 0.011],
+        "milliseconds": {"table": 4.1, "cascade": 4.1, "full": 8.4},
+    }
+    server.replies = [page(VERSION, VERSION | {"metrics": {"fine_tune": {"cascade": cascade}}})]
+    shown = hmi("models", "versions", "mood").out
+    assert "0.3 points (-0.5 to 1.1)" in shown
+    assert "4.1 of 8.4" in shown
+
+
 def test_a_model_is_renamed(server: Script, hmi: Hmi) -> None:
     server.replies = [Reply(body=MODEL | {"name": "tone"})]
     renamed = hmi("models", "rename", "mood", "tone")

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from inference.cascade.confidence import confidence
 from inference.cascade.dispatcher import HASH_BYTES, PRUNED_KINDS, Coverage, Level, OutputKind, draw
 from inference.cascade.pruning import kept_tokens
-from inference.hplm.pets import PetWeights
-from inference.hplm.root_config import RootConfig
 from inference.text.encodings import InferInput, outputs_at
 from inference.text.tasks import OUTPUT_KINDS, Task
 from inference.text.tokenization import Encoding
@@ -26,7 +24,7 @@ from workers.training.tasks.base import ExampleOutputs, Outputs, TaskKind
 @dataclass(frozen=True)
 class OutputsByLevel:
     """The outputs for the E examples of a split at both levels, and of their S sequences, example by example:
-    the coverage at the level TABLE, and the operations [S, 2] at TABLE and at FULL.
+    the coverage at the level TABLE.
 
     read_pruned: gives them by how much texts are pruned at the level FULL; None where texts are not pruned.
     """
@@ -35,7 +33,6 @@ class OutputsByLevel:
     table: Sequence[ExampleOutputs]
     full: Sequence[ExampleOutputs]
     coverage: Sequence[Coverage]
-    operations: npt.NDArray[np.float64]
     read_pruned: "Callable[[float], OutputsByLevel] | None" = None
 
     def pruned_by(self, pruning: float) -> "OutputsByLevel":
@@ -135,7 +132,6 @@ class _Reader:
             table,
             self._compute(self._split, modes.index("full")) if "full" in modes else table,
             self._split.states[at].coverage,
-            self._operations(),
             cache(self._read_pruned) if prunes else None,
         )
 
@@ -148,7 +144,6 @@ class _Reader:
         return replace(
             self.whole,
             full=self._compute(replace(self._split, states=(full,), modes=("full",)), 0),
-            operations=self._operations([int(one.sum()) for one in kept]),
             read_pruned=None,
         )
 
@@ -162,10 +157,6 @@ class _Reader:
             self._model, self._backbone, split, self._kind, self._reporter, variant, importance
         )
 
-    def _operations(self, kept: Sequence[int] | None = None) -> npt.NDArray[np.float64]:
-        lengths = [len(one) for one in self._split.sequences]
-        return count_operations(self._backbone.root.config, self._model.trained_pet(), lengths, kept)
-
 
 def read(kind: TaskKind, encoding: Encoding, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The values that the prediction reads: of tagging, those of the words' first tokens."""
@@ -177,34 +168,3 @@ def text_hash(example: Example) -> bytes:
     """The hash of the example's text, as a request for it has. Of tagging, the words joined by spaces."""
     text = " ".join(example.words) if example.words else example.text
     return InferInput(text, example.pair).digest(HASH_BYTES)
-
-
-def count_operations(
-    config: RootConfig, pet: PetWeights, lengths: Sequence[int], kept: Sequence[int] | None = None
-) -> npt.NDArray[np.float64]:
-    """The multiplications [S, 2] of sequences of S lengths at the levels TABLE and FULL. kept: the tokens of
-    each that the level FULL's upper layers compute; None: all, and nothing is pruned.
-
-    A layer of width d and inner width f takes T (4 d² + 2 d f) for its six products of T tokens, and 2 T² d
-    for attention. A PET adds T for each number in its matrices. TABLE computes the upper layers, FULL all
-    layers. Pruning adds T² d for each upper layer, to know which tokens are kept. Left out: the composition
-    of looked-up rows (about 2% of the upper layers), embeddings, layer norms and the head.
-    """
-    tokens = np.asarray(lengths, dtype=np.float64)
-    table = _upper(config, pet, tokens)
-    full = config.lower * _layer(config, tokens)
-    if kept is None:
-        return np.stack([table, full + table], axis=1)
-    importance = config.upper * tokens**2 * config.hidden
-    pruned = _upper(config, pet, np.asarray(kept, dtype=np.float64))
-    return np.stack([table, full + pruned + importance], axis=1)
-
-
-def _upper(config: RootConfig, pet: PetWeights, tokens: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    adapted = tokens * sum(value.numel() for value in pet.weights.values() if value.dim() == 3)
-    return np.asarray(config.upper * _layer(config, tokens) + adapted)
-
-
-def _layer(config: RootConfig, tokens: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    hidden, inner = config.hidden, config.architecture.inner
-    return np.asarray(tokens * (4 * hidden**2 + 2 * hidden * inner) + 2 * tokens**2 * hidden)

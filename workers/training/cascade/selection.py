@@ -1,18 +1,18 @@
-"""The profile of a cascade: candidates by cutoff and slope, and the one that serves (Tabi, section 5)."""
+"""The profile of a cascade: candidates by cutoff, and what serves (Tabi, section 5)."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import takewhile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from inference.cascade.answer_plan import answer_plan
 from inference.cascade.confidence import calibrated_threshold
 from inference.cascade.dispatcher import AnswerPolicy, Coverage, Dispatcher, Level
-from inference.cascade.platt_scaling import UNSCALED, PlattScaling
-from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
+from inference.cascade.platt_scaling import UNSCALED
+from inference.cascade.profile import Candidate, CascadeProfile, LevelCosts, LevelProfile, Serving
 from workers.training.cascade.calibration import (
     SEVERAL_CHOICES,
     expected_calibration_error,
@@ -21,6 +21,7 @@ from workers.training.cascade.calibration import (
     level_answers,
     reliability_of,
 )
+from workers.training.cascade.costs import text_costs
 from workers.training.cascade.dispatcher_choice import Choice, choose_dispatcher
 from workers.training.cascade.outputs import OutputsByLevel
 from workers.training.cascade.simulation import (
@@ -28,6 +29,7 @@ from workers.training.cascade.simulation import (
     Simulation,
     escalated_by,
     escalated_under,
+    leave_one_out,
     metric_at,
     metric_of,
     same_within,
@@ -35,200 +37,167 @@ from workers.training.cascade.simulation import (
 )
 
 MIN_ROWS: Final = 50
-"""Dev rows below which nothing is fitted: temperatures are 1, and the most cautious candidate serves."""
-CUTOFFS: Final = tuple(round(0.95 - 0.05 * step, 2) for step in range(19))
-SLOPES: Final = (10.0, 40.0)
-TOLERANCE: Final = 0.002
-"""How much of the dev metric the candidate that serves may lose."""
-PRUNINGS: Final = (0.6, 0.7, 0.8)
-"""Of Tabi's 0.5 to 0.9: with 0.5 nearly all words are kept, with 0.9 too many answers are lost."""
-PRUNING_LOSS: Final = 0.02
-"""How much of its own dev metric the level FULL may lose by a pruning that is measured."""
+"""Dev rows below which nothing is fitted: temperatures are 1, and the level FULL serves."""
+CUTOFFS: Final = tuple(round(0.95 - 0.1 * step, 2) for step in range(10))
+SLOPE: Final = 40.0
+"""Steep: a text goes on because it is not certain, and hardly ever by chance."""
+MAX_LOSS: Final = 0.02
+"""How much of the level FULL's metric may be lost at most, with a probability of 95 %."""
+ONE_SIDED: Final = 1.645
+"""Standard errors between a mean and its one-sided bound of 95 %."""
+Floats = npt.NDArray[np.float64]
 
 
-def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
-    """Fit the cascade on a dev split."""
-    enough = len(outputs.table) >= MIN_ROWS
-    levels = {level: _level_profile(outputs, level, fitted=enough) for level in Level}
-    table, full = levels[Level.TABLE], levels[Level.FULL]
-    threshold = calibrated_threshold(outputs.kind.threshold, table.temperature)
-    temperatures = table.temperature, full.temperature
-    whole = Simulation(outputs, temperatures)
-    base = Dispatcher(outputs.output_kind, table.temperature, threshold, platt=table.platt)
-    confidences = outputs.confidences(Level.TABLE, table.temperature, threshold)
-    if enough:
-        choice = choose_dispatcher(whole, base, confidences)
-    else:
-        sure = [0.0 if one is None else one for one in confidences]
-        choice = Choice((), np.asarray(sure), {"kept": "confidence"})
-    base = replace(base, coefficients=choice.coefficients)
-    least = (table.metric + full.metric) / 2
-    simulations = {0.0: whole}
-    if enough:
-        simulations |= {pruning: Simulation(one, temperatures) for pruning, one in _prunings(outputs).items()}
-    measured = _measured(simulations, base, choice, least) if enough else []
-    chosen = _chosen(simulations, base, choice, measured) if measured else _candidate(whole, base, choice)
-    candidates = _undominated([*measured, chosen], chosen)
-    place = candidates.index(chosen)
-    if enough:
-        candidates = tuple(
-            _calibrated(simulations[one.pruning], base, choice, full.platt, one) for one in candidates
+@dataclass(frozen=True)
+class Way:
+    """What may serve, and what it came to on dev. standard_error: of its difference to the level FULL.
+    without_each: its metric without each of the rows [E]."""
+
+    serving: Serving
+    metric: float
+    milliseconds: float
+    standard_error: float
+    without_each: Floats
+
+
+def choose(ways: Sequence[Way], full: Way) -> Serving:
+    """The cheapest of the ways whose metric is within one standard error of the best (Breiman's rule), and
+    whose loss against the level FULL is at most MAX_LOSS with a probability of 95 %. That level if there is
+    none. Ways that cost as much do not count."""
+    cheaper = [one for one in ways if one.milliseconds < full.milliseconds]
+    best = max([full, *cheaper], key=lambda one: one.metric)
+
+    def is_good(one: Way) -> bool:
+        is_near = best.metric - one.metric <= standard_error(one.without_each, best.without_each)
+        return is_near and full.metric - one.metric + ONE_SIDED * one.standard_error <= MAX_LOSS
+
+    return min(filter(is_good, cheaper), key=lambda one: one.milliseconds, default=full).serving
+
+
+def fit_profile(outputs: OutputsByLevel, costs: LevelCosts) -> CascadeProfile:
+    """Fit the cascade on a dev split. costs: of a text at each level."""
+    return _Fitting(outputs, costs).profile()
+
+
+class _Fitting:
+    """A dev split, and what is fitted on it before candidates are compared. Below MIN_ROWS nothing is."""
+
+    def __init__(self, outputs: OutputsByLevel, costs: LevelCosts) -> None:
+        self._outputs, self._costs = outputs, costs
+        self._enough = len(outputs.table) >= MIN_ROWS
+        self._milliseconds = text_costs(costs, [len(one) for one, _ in outputs.sequences(Level.TABLE)])
+        self._without_each = {level: leave_one_out(outputs, outputs.answers(level)) for level in Level}
+        self._table, self._full = (self._level_profile(level) for level in Level)
+        self._simulation = Simulation(outputs, (self._table.temperature, self._full.temperature))
+        self._base, self._choice = self._fit_dispatcher()
+
+    def profile(self) -> CascadeProfile:
+        """Of what serves, and of the candidate that would serve if no level alone did."""
+        outputs = self._outputs
+        table, full = (
+            Way(level, one.metric, one.milliseconds, one.standard_error, self._without_each[level])
+            for level, one in ((Level.TABLE, self._table), (Level.FULL, self._full))
         )
-    return CascadeProfile(
-        outputs.output_kind,
-        table,
-        full,
-        candidates,
-        place,
-        threshold,
-        choice.coefficients,
-        len(outputs.table),
-        {
-            "dispatcher": choice.report,
-            "tolerance": TOLERANCE,
-            "fitted": enough,
-            "pruning_loss": {
-                str(pruning): round(full.metric - metric_at(one.outputs, Level.FULL), 4)
-                for pruning, one in simulations.items()
-                if pruning
-            },
-        },
-        sum(outputs.coverage, Coverage()),
-        same_within(outputs),
-    )
+        ways = [self._candidate(cutoff) for cutoff in (CUTOFFS if self._enough else CUTOFFS[:1])]
+        serving = choose([table, *ways], full) if self._enough else Level.FULL
+        candidates = [one.serving for one in ways if isinstance(one.serving, Candidate)]
+        chosen = next(
+            (one for one in (serving, choose(ways, full)) if isinstance(one, Candidate)),
+            max(candidates, key=lambda one: one.metric),
+        )
+        kept = _undominated(candidates, chosen)
+        return CascadeProfile(
+            outputs.output_kind,
+            self._table,
+            self._full,
+            tuple(map(self._with_platt, kept)),
+            kept.index(chosen),
+            AnswerPolicy[serving.name] if isinstance(serving, Level) else AnswerPolicy.CASCADE,
+            self._base.threshold,
+            self._base.coefficients,
+            len(outputs.table),
+            {"dispatcher": self._choice.report, "max_loss": MAX_LOSS, "fitted": self._enough},
+            sum(outputs.coverage, Coverage()),
+            same_within(outputs),
+            self._costs,
+        )
+
+    def _level_profile(self, level: Level) -> LevelProfile:
+        outputs = self._outputs
+        temperature = fit_temperature(outputs, level) if self._enough else 1.0
+        answers = level_answers(outputs, level, temperature)
+        platt = fit_platt(outputs.output_kind, *answers) if self._enough else UNSCALED
+        before = reliability_of(outputs, level, 1.0)
+        after = reliability_of(outputs, level, temperature, platt)
+        return LevelProfile(
+            metric_at(outputs, level),
+            float(self._milliseconds[:, list(Level).index(level)].mean()),
+            temperature,
+            expected_calibration_error(after) if after else None,
+            expected_calibration_error(before) if before else None,
+            after,
+            before,
+            platt,
+            0.0 if level is Level.FULL else self._error(self._without_each[level]),
+        )
+
+    def _fit_dispatcher(self) -> tuple[Dispatcher, Choice]:
+        """What all candidates share."""
+        outputs, table = self._outputs, self._table
+        threshold = calibrated_threshold(outputs.kind.threshold, table.temperature)
+        base = Dispatcher(outputs.output_kind, table.temperature, threshold, platt=table.platt)
+        confidences = outputs.confidences(Level.TABLE, table.temperature, threshold)
+        if not self._enough:
+            sure = [0.0 if one is None else one for one in confidences]
+            return base, Choice((), np.asarray(sure), {"kept": "confidence"})
+        choice = choose_dispatcher(self._simulation, base, confidences)
+        return replace(base, coefficients=choice.coefficients), choice
+
+    def _candidate(self, cutoff: float) -> Way:
+        escalated = self._escalated(cutoff)
+        weight = self._simulation.weight(escalated)
+        answers = self._simulation.answers(escalated, weight)
+        metric, without_each = metric_of(self._outputs, answers), leave_one_out(self._outputs, answers)
+        table, full = self._milliseconds.T
+        milliseconds, error = float((table + escalated * full).mean()), self._error(without_each)
+        share = float(escalated.mean())
+        candidate = Candidate(cutoff, SLOPE, weight, metric, share, milliseconds, standard_error=error)
+        return Way(candidate, metric, milliseconds, error, without_each)
+
+    def _error(self, without_each: Floats) -> float:
+        """The standard error of the difference to the level FULL. It is at least the weight of one row: that
+        no answer on dev differs does not mean that none will."""
+        return max(standard_error(without_each, self._without_each[Level.FULL]), 1 / len(without_each))
+
+    def _with_platt(self, candidate: Candidate) -> Candidate:
+        """With the Platt scaling of the answers to texts that go on; that of the level FULL where these do
+        not tell."""
+        outputs, simulation, weight = self._outputs, self._simulation, candidate.weight
+        if not self._enough or outputs.output_kind not in SEVERAL_CHOICES:
+            return candidate
+        escalated = self._escalated(candidate.cutoff)
+        goes_on = simulation.goes_on(escalated)
+        confidences = simulation.confidences(escalated, weight)[goes_on]
+        right = np.asarray(outputs.rights(simulation.answers(escalated, weight)), dtype=bool)[goes_on]
+        return replace(candidate, platt=fit_platt(outputs.output_kind, confidences, right, self._full.platt))
+
+    def _escalated(self, cutoff: float) -> Mask:
+        """Which dev sequences [S] this cutoff sends on."""
+        dispatcher = replace(self._base, cutoff=cutoff, slope=SLOPE)
+        return escalated_by(dispatcher, self._choice.certainties, self._outputs.draws)
 
 
-def _level_profile(outputs: OutputsByLevel, level: Level, *, fitted: bool) -> LevelProfile:
-    temperature = fit_temperature(outputs, level) if fitted else 1.0
-    answers = level_answers(outputs, level, temperature)
-    platt = fit_platt(outputs.output_kind, *answers) if fitted else UNSCALED
-    before, after = reliability_of(outputs, level, 1.0), reliability_of(outputs, level, temperature, platt)
-    operations = outputs.operations[:, list(Level).index(level)]
-    return LevelProfile(
-        metric_at(outputs, level),
-        float(operations.mean()),
-        temperature,
-        expected_calibration_error(after) if after else None,
-        expected_calibration_error(before) if before else None,
-        after,
-        before,
-        platt,
-    )
-
-
-def _prunings(outputs: OutputsByLevel) -> dict[float, OutputsByLevel]:
-    """The outputs by rising pruning, until the level FULL loses more than PRUNING_LOSS."""
-    if outputs.read_pruned is None:
-        return {}
-    least = metric_at(outputs, Level.FULL) - PRUNING_LOSS
-    pruned = ((pruning, outputs.pruned_by(pruning)) for pruning in PRUNINGS)
-    return dict(takewhile(lambda pair: metric_at(pair[1], Level.FULL) >= least, pruned))
-
-
-def _measured(
-    simulations: Mapping[float, Simulation], base: Dispatcher, choice: Choice, least: float
-) -> list[Candidate]:
-    """The candidates of each pruning and slope, by falling cutoff, until one is worse than `least`."""
-    return [
-        one
-        for pruning, simulation in simulations.items()
-        for slope in SLOPES
-        for one in _of_slope(simulation, replace(base, slope=slope, pruning=pruning), choice, least)
-    ]
-
-
-def _of_slope(simulation: Simulation, base: Dispatcher, choice: Choice, least: float) -> Iterator[Candidate]:
-    for cutoff in CUTOFFS:
-        found = _candidate(simulation, replace(base, cutoff=cutoff), choice)
-        if found.metric < least:
-            return
-        yield found
-
-
-def _candidate(simulation: Simulation, dispatcher: Dispatcher, choice: Choice) -> Candidate:
-    escalated = escalated_by(dispatcher, choice.certainties, simulation.outputs.draws)
-    return Candidate(
-        dispatcher.cutoff,
-        dispatcher.slope,
-        simulation.weight(escalated),
-        simulation.metric(escalated),
-        float(escalated.mean()),
-        simulation.operations(escalated),
-        pruning=dispatcher.pruning,
-    )
-
-
-def _calibrated(
-    simulation: Simulation, base: Dispatcher, choice: Choice, full: PlattScaling, candidate: Candidate
-) -> Candidate:
-    """The candidate with the Platt scaling of the answers to texts that go on; that of the level FULL where
-    these do not tell."""
-    outputs, weight = simulation.outputs, candidate.weight
-    if outputs.output_kind not in SEVERAL_CHOICES:
-        return candidate
-    escalated = _escalated(outputs, base, choice, candidate)
-    goes_on = simulation.goes_on(escalated)
-    confidences = simulation.confidences(escalated, weight)[goes_on]
-    right = np.asarray(outputs.rights(simulation.answers(escalated, weight)), dtype=bool)[goes_on]
-    return replace(candidate, platt=fit_platt(outputs.output_kind, confidences, right, full))
-
-
-def _escalated(outputs: OutputsByLevel, base: Dispatcher, choice: Choice, candidate: Candidate) -> Mask:
-    """Which dev sequences [S] this candidate sends on."""
-    dispatcher = replace(base, cutoff=candidate.cutoff, slope=candidate.slope)
-    return escalated_by(dispatcher, choice.certainties, outputs.draws)
-
-
-def _undominated(candidates: Sequence[Candidate], chosen: Candidate) -> tuple[Candidate, ...]:
+def _undominated(candidates: Sequence[Candidate], chosen: Candidate) -> list[Candidate]:
     """By rising cost, those that are better than every cheaper one, and the chosen one."""
     kept: list[Candidate] = []
     best = -math.inf
     for one in sorted(
-        dict.fromkeys(candidates), key=lambda one: (one.operations, -one.metric, one != chosen)
+        dict.fromkeys(candidates), key=lambda one: (one.milliseconds, -one.metric, one != chosen)
     ):
         if one.metric > best or one == chosen:
             kept.append(one)
             best = max(best, one.metric)
-    return tuple(kept)
-
-
-def _chosen(
-    simulations: Mapping[float, Simulation], base: Dispatcher, choice: Choice, measured: Sequence[Candidate]
-) -> Candidate:
-    """The cheapest that is safe, from the most cautious candidate (the first) down each slope, without
-    pruning and with ever more of it.
-
-    A candidate is safe if its metric, less one standard error of the difference, is at most TOLERANCE below
-    that of the level FULL or of the most cautious candidate. The differences are paired by rows. That to FULL
-    includes what the ensemble changes in texts that go on anyway, which on a small split hides all else; that
-    to the most cautious candidate is only of the texts that no longer go on, or are pruned. The first
-    candidate that is not safe ends its slope, and more pruning if it is the first of its slope, because the
-    cheapest of many is easily safe by chance (fixed-sequence testing).
-    """
-    outputs = simulations[0.0].outputs
-
-    def answers(one: Candidate) -> list[Any]:
-        return simulations[one.pruning].answers(_escalated(outputs, base, choice, one), one.weight)
-
-    references = [outputs.answers(Level.FULL), answers(measured[0])]
-    metrics = [metric_of(outputs, reference) for reference in references]
-
-    def is_safe(one: Candidate) -> bool:
-        given = answers(one)
-        return any(
-            metric - one.metric + standard_error(outputs, given, reference) <= TOLERANCE
-            for metric, reference in zip(metrics, references, strict=True)
-        )
-
-    safe = [measured[0]]
-    for slope in SLOPES:
-        for pruning in simulations:
-            of_both = (one for one in measured if (one.slope, one.pruning) == (slope, pruning))
-            found = list(takewhile(is_safe, of_both))
-            if not found:
-                break
-            safe += found
-    return min(safe, key=lambda one: one.operations)
+    return kept
 
 
 def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile | None) -> dict[str, float]:
@@ -245,22 +214,25 @@ def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile | None) -> di
 
 
 def summary(profile: CascadeProfile) -> dict[str, Any]:
-    """The figures of a profile that a report shows."""
-    chosen = profile.candidate()
+    """The figures of a profile that a report shows. cascade, escalated, loss: of what serves."""
+    serving, chosen = profile.serving(), profile.candidate()
+    measured, (loss, *interval) = profile.measured(serving), profile.loss(serving)
     return {
+        "serves": profile.serves.value,
         "table": profile.table.metric,
-        "cascade": chosen.metric,
+        "cascade": measured.metric,
         "full": profile.full.metric,
-        "escalated": chosen.escalated,
+        "escalated": profile.computed(serving),
+        "loss": loss,
+        "loss_interval": interval,
+        "milliseconds": {
+            "table": profile.table.milliseconds,
+            "cascade": measured.milliseconds,
+            "full": profile.full.milliseconds,
+        },
         "cutoff": chosen.cutoff,
         "slope": chosen.slope,
         "weight": chosen.weight,
-        "pruning": chosen.pruning,
-        "operations": {
-            "table": profile.table.operations,
-            "cascade": chosen.operations,
-            "full": profile.full.operations,
-        },
         "temperature": {"table": profile.table.temperature, "full": profile.full.temperature},
         "ece": {"table": profile.table.ece, "full": profile.full.ece},
         "ece_before": {"table": profile.table.ece_before, "full": profile.full.ece_before},

@@ -114,11 +114,6 @@ class Simulation:
         share = full / (table + full)
         return 1 - share if self.outputs.output_kind == "number" else share
 
-    def operations(self, escalated: Mask) -> float:
-        """The mean multiplications of a sequence when these go on."""
-        table, full = self.outputs.operations.T
-        return float((table + escalated * full).mean())
-
     def _answer(self, owner: int, escalated: Mask, weight: float) -> Any:
         goes_on = bool(escalated[slice(*self._starts[owner : owner + 2])].any())
         self._kind.threshold = self._threshold(goes_on, weight)
@@ -186,21 +181,21 @@ def same_within(outputs: OutputsByLevel) -> float | None:
     return LARGE * float(np.std([example.value for example in outputs.examples]))
 
 
-def standard_error(outputs: OutputsByLevel, answers: Sequence[Any], others: Sequence[Any]) -> float:
-    """The standard error of the difference in the task's metric between two sets of answers to the same
-    rows, by the delete-one jackknife. For a mean over rows it is that of the paired differences."""
-    given, other = (_without_each(outputs, one) for one in (answers, others))
-    differences = given - other
-    rows = len(differences)
-    return float(np.sqrt((rows - 1) / rows * ((differences - differences.mean()) ** 2).sum()))
-
-
-def _without_each(outputs: OutputsByLevel, answers: Sequence[Any]) -> Floats:
-    """The task's metric without each of the rows [E]."""
+def leave_one_out(outputs: OutputsByLevel, answers: Sequence[Any]) -> Floats:
+    """The task's metric of these answers without each of the rows [E]."""
     kind = outputs.kind
     rows = [kind.statistics(one, answer) for one, answer in zip(outputs.examples, answers, strict=True)]
     added = np.asarray(rows, dtype=np.float64)
     return kind.metric_of(added.sum(axis=0) - added)
+
+
+def standard_error(given: Floats, other: Floats) -> float:
+    """The standard error of the difference in the task's metric between two sets of answers to the same rows,
+    by the delete-one jackknife, of their `leave_one_out`. For a mean over rows it is that of the paired
+    differences."""
+    differences = given - other
+    rows = len(differences)
+    return float(np.sqrt((rows - 1) / rows * ((differences - differences.mean()) ** 2).sum()))
 
 
 def changed(outputs: OutputsByLevel) -> Mask:

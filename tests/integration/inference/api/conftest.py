@@ -26,13 +26,13 @@ from versiontree.tree.resolution import resolve_model
 Ask = Callable[..., Any]
 CASCADE = CascadeProfile(
     "classes",
-    LevelProfile(metric=0.6, operations=1e6, temperature=2.0),
-    LevelProfile(metric=0.9, operations=2e6, temperature=0.5),
+    LevelProfile(metric=0.6, milliseconds=1.0, temperature=2.0),
+    LevelProfile(metric=0.9, milliseconds=2.0, temperature=0.5),
     candidates=(
-        Candidate(cutoff=0.0, slope=10.0, weight=1.0, metric=0.7, escalated=0.2, operations=1.2e6),
-        Candidate(cutoff=0.6, slope=10.0, weight=0.5, metric=0.8, escalated=0.5, operations=1.5e6),
+        Candidate(cutoff=0.0, slope=10.0, weight=1.0, metric=0.7, escalated=0.2, milliseconds=1.2),
+        Candidate(cutoff=0.6, slope=10.0, weight=0.5, metric=0.8, escalated=0.5, milliseconds=1.5),
         Candidate(
-            cutoff=0.99, slope=10.0, weight=0.8, metric=0.85, escalated=0.9, operations=1.9e6, pruning=0.9
+            cutoff=0.99, slope=10.0, weight=0.8, metric=0.85, escalated=0.9, milliseconds=1.9, pruning=0.9
         ),
     ),
     chosen=1,

@@ -21,8 +21,6 @@ pytestmark = pytest.mark.usefixtures("worker")
 
 TEXTS = [*tiny_texts(40), "zebra quixotic", "x"]
 GRADED = "acme/graded"
-PLAIN = Dispatcher("classes")
-"""What decides for a version without a cascade of its own."""
 
 Result = Mapping[str, Any]
 
@@ -61,10 +59,9 @@ def test_a_quality_names_the_level(ask: Ask, quality: str, level: str) -> None:
     assert not any("table" in result for result in found)
 
 
-def test_a_version_without_a_cascade_is_served_by_the_documented_defaults(ask: Ask) -> None:
+def test_a_version_without_a_cascade_is_computed_in_full(ask: Ask) -> None:
     found = results(ask, "mood", quality="balanced")
-    assert went_on(found) == expected(PLAIN, results(ask, "mood", quality="fast"))
-    assert any(went_on(found))
+    assert found == up_to_rounding(results(ask, "mood", quality="exact"))
 
 
 def test_profile_of_a_version_decides_which_texts_escalate(ask: Ask) -> None:

@@ -9,26 +9,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.cascade.answer_plan import answer_plan
+from inference.cascade.answer_plan import IN_FULL, answer_plan
 from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, AnswerPolicy, Coverage, Level
 from inference.cascade.platt_scaling import UNSCALED, PlattScaling
-from inference.cascade.profile import CASCADE_FILE, Bin, Candidate, CascadeProfile, LevelProfile
+from inference.cascade.profile import (
+    CASCADE_FILE,
+    Bin,
+    Candidate,
+    CascadeProfile,
+    LevelCost,
+    LevelCosts,
+    LevelProfile,
+)
 from inference.errors import HplmError
 
 SHARES = st.floats(0, 1)
 COSTS = st.floats(0, 1e15)
+LEVEL_COSTS = st.builds(LevelCost, COSTS, COSTS)
 BINS = st.lists(st.builds(Bin, st.integers(0, 10**6), SHARES, SHARES), max_size=10).map(tuple)
 PLATT = st.builds(PlattScaling, st.floats(-100, 100), st.floats(0, 100))
 LEVELS = st.builds(
     LevelProfile,
     metric=st.floats(-1, 1),
-    operations=COSTS,
+    milliseconds=COSTS,
     temperature=st.floats(0.1, 10),
     ece=SHARES | st.none(),
     ece_before=SHARES | st.none(),
     bins=BINS,
     bins_before=BINS,
     platt=PLATT,
+    standard_error=SHARES,
 )
 CANDIDATES = st.builds(
     Candidate,
@@ -37,9 +47,10 @@ CANDIDATES = st.builds(
     weight=SHARES,
     metric=st.floats(-1, 1),
     escalated=SHARES,
-    operations=COSTS,
+    milliseconds=COSTS,
     platt=PLATT,
     pruning=st.just(0.0),
+    standard_error=SHARES,
 )
 
 
@@ -55,22 +66,26 @@ def profiles(draw: st.DrawFn) -> CascadeProfile:
         draw(LEVELS),
         candidates,
         draw(st.integers(0, len(candidates) - 1)),
+        draw(st.sampled_from(AnswerPolicy)),
         draw(SHARES),
         draw(st.just(()) | st.tuples(*[st.floats(-100, 100)] * 4)),
         draw(st.integers(0, 10**6)),
         draw(st.none() | st.dictionaries(st.text(), st.floats(-1, 1))),
         draw(st.none() | st.builds(Coverage, *[st.integers(0, 10**6)] * 3)),
         draw(st.none() | st.floats(0, 1e6)),
+        draw(st.none() | st.builds(LevelCosts, LEVEL_COSTS, LEVEL_COSTS)),
     )
 
 
-def candidate(metric: float, operations: float) -> Candidate:
-    return Candidate(0.9, 10.0, 0.5, metric, 0.2, operations)
+def candidate(metric: float, milliseconds: float) -> Candidate:
+    return Candidate(0.9, 10.0, 0.5, metric, 0.2, milliseconds)
 
 
 def profile(*candidates: Candidate, chosen: int = 0) -> CascadeProfile:
-    level = LevelProfile(0.8, 50.0, bins=(Bin(5, 0.9, 0.8),))
-    return CascadeProfile("classes", level, level, candidates or (candidate(0.8, 20.0),), chosen)
+    table, full = (
+        LevelProfile(metric, cost, bins=(Bin(5, 0.9, 0.8),)) for metric, cost in ((0.7, 15.0), (0.8, 50.0))
+    )
+    return CascadeProfile("classes", table, full, candidates or (candidate(0.8, 20.0),), chosen)
 
 
 @settings(max_examples=40)
@@ -87,17 +102,23 @@ def test_a_model_without_a_cascade_has_no_profile(tmp_path: Path) -> None:
     assert CascadeProfile.load(tmp_path) is None
 
 
-def test_a_profile_from_before_platt_scaling_and_pruning_has_neither(tmp_path: Path) -> None:
-    profile().save(tmp_path)
-    data = json.loads((tmp_path / CASCADE_FILE).read_text())
-    for part in (data["table"], data["full"], *data["candidates"]):
-        del part["platt"]
-    del data["candidates"][0]["pruning"]
-    (tmp_path / CASCADE_FILE).write_text(json.dumps(data))
+@pytest.mark.parametrize(("operations", "level"), [(4e8, Level.TABLE), (9e8, Level.FULL)])
+def test_a_profile_that_counts_operations_is_served_as_it_was(
+    tmp_path: Path, operations: float, level: Level
+) -> None:
+    """Older ones have no Platt scaling and no pruning either. Their costs are shares of the level FULL."""
+    level_then = {"metric": 0.8, "operations": 8e8, "temperature": 2.0}
+    candidate_then = {
+        "cutoff": 0.9, "slope": 10.0, "weight": 0.5, "metric": 0.8, "escalated": 0.2, "operations": operations
+    }  # fmt: skip
+    then = {"kind": "classes", "table": level_then, "full": level_then, "candidates": [candidate_then]}
+    (tmp_path / CASCADE_FILE).write_text(json.dumps({"format": 1, "chosen": 0, **then}))
     found = CascadeProfile.load(tmp_path)
     assert found is not None
     assert {found.table.platt, found.full.platt, found.candidate().platt} == {UNSCALED}
-    assert found.candidate().pruning == 0.0
+    assert (found.full.milliseconds, found.candidate().milliseconds) == (1.0, operations / 8e8)
+    assert found.costs is None
+    assert answer_plan(AnswerPolicy.CASCADE, "classes", found).level is level
 
 
 def test_pruning_of_a_task_that_needs_each_token_is_refused() -> None:
@@ -114,35 +135,39 @@ def test_the_dispatcher_of_a_candidate_prunes_as_the_candidate_says() -> None:
     assert answer_plan(AnswerPolicy.TABLE, "classes", profile(pruned)).pruning == 0
 
 
-def test_a_cascade_that_saves_nothing_computes_all_texts_at_once() -> None:
-    full = profile().full.operations
-    dear, cheap = profile(candidate(0.8, full)), profile(candidate(0.8, 0.9 * full))
-    assert answer_plan(AnswerPolicy.CASCADE, "classes", dear) == answer_plan(
-        AnswerPolicy.FULL, "classes", dear
-    )
-    assert answer_plan(AnswerPolicy.CASCADE, "classes", cheap).level is Level.TABLE
+@pytest.mark.parametrize(
+    ("serves", "level"), [(AnswerPolicy.TABLE, Level.TABLE), (AnswerPolicy.FULL, Level.FULL)]
+)
+def test_a_level_that_serves_alone_answers_every_text(serves: AnswerPolicy, level: Level) -> None:
+    found = replace(profile(), serves=serves)
+    plan = answer_plan(AnswerPolicy.CASCADE, "classes", found)
+    assert plan == answer_plan(serves, "classes", found)
+    assert (plan.level, plan.dispatcher) == (level, None)
 
 
-def test_a_target_that_only_both_levels_reach_is_worth_more_than_the_full_level_costs() -> None:
-    dear = profile(candidate(0.95, 2 * profile().full.operations))
-    above = answer_plan(AnswerPolicy.CASCADE, "classes", dear, target=0.95)
-    assert dear.full.metric < 0.95
-    assert above.dispatcher is not None
-    nearest = replace(dear, full=replace(dear.full, metric=0.96))
-    assert answer_plan(AnswerPolicy.CASCADE, "classes", nearest, target=0.95).level is Level.FULL
-    assert answer_plan(AnswerPolicy.CASCADE, "classes", nearest, target=0.99).level is Level.FULL
-    tables = answer_plan(AnswerPolicy.CASCADE, "classes", dear, target=dear.table.metric)
-    assert (tables.level, tables.dispatcher) == (Level.TABLE, None)
+def test_a_version_without_a_profile_computes_every_text() -> None:
+    for target in (None, 0.5):
+        assert answer_plan(AnswerPolicy.CASCADE, "classes", None, target) == IN_FULL
+    assert answer_plan(AnswerPolicy.TABLE, "classes", None).level is Level.TABLE
 
 
 @pytest.mark.parametrize(
-    ("target", "metric"), [(None, 0.85), (0.5, 0.80), (0.85, 0.85), (0.86, 0.90), (0.99, 0.90)]
+    ("target", "way"),
+    [(0.6, "table"), (0.75, "cheap"), (0.8, "full"), (0.85, "dear"), (0.99, "dear")],
 )
-def test_the_cheapest_candidate_that_meets_a_target_serves_or_else_the_best(
-    target: float | None, metric: float
-) -> None:
-    found = profile(candidate(0.80, 10.0), candidate(0.85, 20.0), candidate(0.90, 30.0), chosen=1)
-    assert found.candidate(target).metric == metric
+def test_a_target_is_met_by_the_cheapest_way_or_else_by_the_best(target: float, way: str) -> None:
+    """Both levels together may be better than the level FULL, and are worth more then than it costs."""
+    cheap, dear = candidate(0.75, 20.0), candidate(0.9, 60.0)
+    found = profile(cheap, dear)
+    ways = {"table": Level.TABLE, "cheap": cheap, "full": Level.FULL, "dear": dear}
+    assert found.serving(target) == ways[way]
+    assert found.serving() == cheap
+
+
+def test_a_loss_is_measured_against_the_level_full_with_its_interval() -> None:
+    found = profile(replace(candidate(0.79, 20.0), standard_error=0.01))
+    assert found.loss(found.serving()) == pytest.approx((0.01, -0.0096, 0.0296))
+    assert found.loss(Level.FULL) == (0, 0, 0)
 
 
 BREAKS: dict[str, tuple[tuple[str | int, ...], Any]] = {
@@ -161,7 +186,9 @@ BREAKS: dict[str, tuple[tuple[str | int, ...], Any]] = {
     "a metric above one": (("candidates", 0, "metric"), 1.5),
     "a pruning of one": (("candidates", 0, "pruning"), 1),
     "a slope that overflows": (("candidates", 0, "slope"), 1e9),
-    "negative operations": (("candidates", 0, "operations"), -1),
+    "negative milliseconds": (("candidates", 0, "milliseconds"), -1),
+    "a level that nobody knows": (("serves",), "twice"),
+    "operations of today's format": (("full", "milliseconds"), None),
     "a coverage of less than no token": (("coverage",), {"whole": -1}),
     "a negative distance": (("same_within",), -1),
 }
@@ -184,8 +211,8 @@ def test_a_profile_that_is_not_sound_is_refused(tmp_path: Path, name: str) -> No
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"[]", b'{"a":' * 100_000, b'{"format": 1}'],
-    ids=["empty", "list", "deep", "format alone"],
+    [b"", b"[]", b'{"a":' * 100_000, b'{"format": 1}', b'{"format": 1, "table": 1}', b'{"format": 2}'],
+    ids=["empty", "list", "deep", "old format alone", "old format of a number", "format alone"],
 )
 def test_a_file_that_is_no_profile_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / CASCADE_FILE).write_bytes(content)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from inference.cascade.dispatcher import Coverage
+from inference.cascade.profile import LevelCost, LevelCosts
 from inference.text.tokenization import Encoding
 from workers.training.cascade.outputs import OutputsByLevel
 from workers.training.datasets import Example, SpanAnswer
@@ -14,7 +15,8 @@ from workers.training.tasks.base import ExampleOutputs, Outputs, TaskKind
 
 CLASSES = ("a", "b", "c")
 TAGS = ("B-x", "I-x", "O")
-TABLE_COST, FULL_COST = 0.5, 25.0
+COSTS = LevelCosts(LevelCost(0.5, 0.0), LevelCost(2.0, 0.0))
+"""Of a text of any length."""
 
 
 def encoding(words: int = 1) -> Encoding:
@@ -43,8 +45,7 @@ def outputs_by_level(
         for level in levels
     )
     sequences = sum(len(one.outputs) for one in table)
-    costs = np.tile([TABLE_COST, FULL_COST], (sequences, 1))
-    return OutputsByLevel(kind, table, full, list(coverage) or [Coverage(1)] * sequences, costs)
+    return OutputsByLevel(kind, table, full, list(coverage) or [Coverage(1)] * sequences)
 
 
 def classified(

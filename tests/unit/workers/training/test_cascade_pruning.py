@@ -64,13 +64,6 @@ def test_without_pruning_they_are_those_of_whole_texts(read: Read) -> None:
     assert found.table is read.outputs.table
 
 
-def test_pruned_texts_cost_less_than_whole_ones(read: Read) -> None:
-    found = read.pruned(0.95)
-    table, full = found.operations.T
-    assert (table == read.outputs.operations[:, 0]).all()
-    assert full.sum() < read.outputs.operations[:, 1].sum()
-
-
 @torch.no_grad()
 def test_the_upper_layers_read_the_kept_tokens_of_the_whole_text(read: Read) -> None:
     root, config = read.backbone.root, read.backbone.root.config

@@ -164,7 +164,8 @@ def test_the_cascade_is_stored_with_the_model_and_reported(tuned: dict[str, Any]
     assert profile.rows == report["dev"]["rows"]
     assert profile.table.metric == report["dev"]["value"]
     assert report["cascade"] == summary(profile)
-    assert 0 < profile.table.operations < profile.full.operations
+    assert profile.costs is not None
+    assert min(profile.table.milliseconds, profile.full.milliseconds) > 0
 
 
 @pytest.mark.parametrize("policy", AnswerPolicy)
@@ -193,7 +194,9 @@ def test_an_evaluation_prunes_as_the_profile_says_and_never_at_the_full_level(
         """Of a cascade in which every text goes on, and the level FULL alone answers."""
         folder = tmp_path / f"{policy}-{pruning}"
         folder.mkdir()
-        replace(profile, candidates=(replace(everything, pruning=pruning),), chosen=0).save(folder)
+        candidates = (replace(everything, pruning=pruning),)
+        serves = AnswerPolicy.CASCADE
+        replace(profile, candidates=candidates, chosen=0, serves=serves).save(folder)
         file, answers = tuned["files"].test, folder / "answers"
         score(branch, tuned["out"], file, tuned["task"], answers=answers, policy=policy, cascade=folder)
         return [one.score for one in answers_read(answers).answered]
@@ -220,7 +223,10 @@ def test_a_model_without_a_cascade_gets_the_one_that_fine_tuning_would_have_fitt
     assert fitted.full.temperature == pytest.approx(earlier.full.temperature, rel=0.01)
     assert [one.cutoff for one in fitted.candidates] == [one.cutoff for one in earlier.candidates]
     assert found["cascade"] == summary(fitted)
-    assert found["levels"] == score(branch, tuned["out"], files.test, task)["levels"]
+    levels = score(branch, tuned["out"], files.test, task)["levels"]
+    assert {name: found["levels"][name] for name in ("table", "full")} == {
+        name: levels[name] for name in ("table", "full")
+    }
     again = score(branch, plain, files.test, task, dev_file=files.test, cascade=tmp_path / "fitted")
     assert again["levels"] == found["levels"]
     assert "cascade" not in again
