@@ -132,16 +132,6 @@ def test_rows_of_a_request_go_on_together_after_the_last_from_the_tables() -> No
     assert simulation.engine.full_rows == [0, 0, 0, 4, 4, 2]
 
 
-def test_escalated_rows_of_requests_share_batches_with_rows_of_others() -> None:
-    simulation = Simulation(cores=1, rows=8)
-    simulation.ask("a", 0.0, tokens=[60] * 4 + [200] * 4, escalating=True)
-    for _ in range(24):
-        simulation.ask("a", 0.0)
-    simulation.run()
-    assert simulation.engine.sizes[2:] == [8, 8, 4]
-    assert simulation.engine.full_rows == [0, 0, 4, 0, 0]
-
-
 def test_a_worker_that_drains_computes_the_rows_that_go_on() -> None:
     simulation = Simulation(cores=1, rows=4)
     request = simulation.ask("a", 0.0, tokens=[60] * 10, escalating=True)
