@@ -1,5 +1,6 @@
 """Composes token states from the vectors of overlapping fragments (paper, equation 2)."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,28 +13,33 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.errors import HplmError
+from inference.hplm.artifact_files import select_prefix
 from inference.hplm.bucketed_linear import addmm
+from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.fragments import window_extent
 from inference.hplm.upload import Upload, Uploaded
 
 TENSOR_NAMES: Final = ("position_bias", "type_bias", "context_down", "context_up")
+MIXER_PREFIX: Final = "mixer."
 CONTEXT_PARTS: Final = 4
 """Inputs of the context correction: the sums of the token and its two neighbours, and the mean."""
 
 
 @dataclass(frozen=True)
 class Composition:
-    """The terms that are added to the sum of fragment vectors.
+    """What makes states of the sums of fragment vectors.
 
     position_bias [max_tokens, d] and type_bias [types, d]: for absolute positions and token types (paper,
-    section 3.3.1). context_down [4, d, r] and context_up [r, d]: a low-rank correction by the context outside
-    the fragments. All are floating-point tensors.
+    section 3.3.1). mixer: gives the sums context from outside their fragments. context_down [4, d, r] and
+    context_up [r, d]: a low-rank correction in its place, of older roots; of others r is 0. All are
+    floating-point tensors.
     """
 
     position_bias: Tensor
     type_bias: Tensor
     context_down: Tensor
     context_up: Tensor
+    mixer: ContextMixer | None = None
 
     def __post_init__(self) -> None:
         hidden, rank = self.hidden, self.context_up.shape[0]
@@ -46,6 +52,10 @@ class Composition:
             found = tuple(getattr(self, name).shape)
             if found != shape:
                 raise HplmError("corrupt_artifact", f"composition: {name} has shape {found}, not {shape}")
+        if self.mixer is not None and self.mixer.hidden != hidden:
+            raise HplmError(
+                "corrupt_artifact", f"context mixer: it is {self.mixer.hidden} wide, not {hidden}"
+            )
 
     @property
     def hidden(self) -> int:
@@ -69,8 +79,10 @@ class Composition:
         return torch.cat([*self.context_down], 1)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The four tensors by name."""
-        return {name: getattr(self, name) for name in TENSOR_NAMES}
+        """All tensors by name, those of the mixer as `mixer.*`."""
+        of_mixer = {} if self.mixer is None else self.mixer.state_dict(keep_vars=True)
+        named = {name: getattr(self, name) for name in TENSOR_NAMES}
+        return named | {MIXER_PREFIX + name: value for name, value in of_mixer.items()}
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "Composition":
@@ -78,28 +90,46 @@ class Composition:
         absent = [name for name in TENSOR_NAMES if name not in tensors or tensors[name].dim() < 2]
         if absent:
             raise HplmError("corrupt_artifact", f"composition: {absent[0]} is missing or has no width")
-        return cls(**{name: tensors[name] for name in TENSOR_NAMES})
+        of_mixer = select_prefix(tensors, MIXER_PREFIX)
+        mixer = ContextMixer.from_tensors(of_mixer) if of_mixer else None
+        return cls(**{name: tensors[name] for name in TENSOR_NAMES}, mixer=mixer)
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Composition":
         """A copy on ``device`` in ``dtype``. Tensors that do not change are shared."""
-        return Composition(**{name: value.to(device, dtype) for name, value in self.tensors().items()})
+        moved = {name: getattr(self, name).to(device, dtype) for name in TENSOR_NAMES}
+        return Composition(**moved, mixer=_copied(self.mixer, device, dtype))
 
     def with_context_dtype(self, dtype: torch.dtype) -> "Composition":
-        """A copy that computes the context correction in ``dtype``. The biases keep their dtype."""
+        """A copy that computes context in ``dtype``. The biases keep their dtype."""
         down, up = self.context_down.to(dtype), self.context_up.to(dtype)
-        return replace(self, context_down=down, context_up=up)
+        mixer = _copied(self.mixer, down.device, dtype)
+        return replace(self, context_down=down, context_up=up, mixer=mixer)
 
 
-def compose(slots: Tensor, lengths: Tensor, composition: Composition, types: Tensor | None = None) -> Tensor:
+def _copied(
+    mixer: ContextMixer | None, device: torch.device | str, dtype: torch.dtype | None
+) -> ContextMixer | None:
+    return None if mixer is None else copy.deepcopy(mixer).to(device, dtype)
+
+
+def compose(
+    slots: Tensor,
+    lengths: Tensor,
+    composition: Composition,
+    types: Tensor | None = None,
+    levels: Tensor | None = None,
+) -> Tensor:
     """Token states [B, T, d] of the vectors of fragments; differentiable.
 
     A token's sum `s_i` adds the slots that its own and the neighbouring fragments have for it: `s_i = sum
     over k of V_{i + n//2 - k}[k]` (for n = 3 `V_{i-1}[2] + V_i[1] + V_{i+1}[0]`), plus the biases of its
-    position and type. Its state is `h_i = s_i + (s_i D_0 + s_{i-1} D_1 + s_{i+1} D_2 + mean(s) D_3) U`.
+    position and type. Its state is what the mixer makes of the sums of its text; without one `h_i = s_i +
+    (s_i D_0 + s_{i-1} D_1 + s_{i+1} D_2 + mean(s) D_3) U`.
 
     slots: V [B, T, n, d], the vectors of each token's fragment. lengths [B] int64: padding is ignored and
-    becomes zeros. types [B, T] int64 (default: zeros). The result has the wider dtype of ``slots`` and
-    ``composition`` (float16 with float32: float32).
+    becomes zeros. types [B, T] int64 (default: zeros). levels [B, T] int64: plot's HIT_* of each token's
+    fragment, which a mixer needs. The result has the wider dtype of ``slots`` and ``composition`` (float16
+    with float32: float32).
     """
     tokens, n = slots.shape[1:3]
     left, right = window_extent(n)
@@ -115,10 +145,13 @@ def compose(slots: Tensor, lengths: Tensor, composition: Composition, types: Ten
     bias = composition.type_bias.to(dtype)
     states = states + (bias[0] if types is None else bias[types])
     states = states.masked_fill(~valid[:, :, None], 0)
-    if not len(composition.context_up):
-        return states
-    corrected = states + _context_correction(states, lengths, composition)
-    return corrected.masked_fill(~valid[:, :, None], 0)
+    if len(composition.context_up):
+        states = states + _context_correction(states, lengths, composition)
+    if composition.mixer is not None:
+        if levels is None:
+            raise HplmError("internal", "a context mixer needs the level of each token")
+        states = composition.mixer(states, valid, levels)
+    return states.masked_fill(~valid[:, :, None], 0)
 
 
 def _context_correction(states: Tensor, lengths: Tensor, composition: Composition) -> Tensor:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from inference.errors import HplmError
+from inference.hplm.artifact_files import build_uninitialized, freeze, load_weights
 from inference.hplm.attention import attention
 from inference.hplm.sequences import PackedSequences
 
@@ -41,6 +42,11 @@ class ContextMixer(nn.Module):
             nn.init.zeros_(zero)
         nn.init.zeros_(self.contract.weight)
         nn.init.zeros_(self.contract.bias)
+
+    @property
+    def hidden(self) -> int:
+        """The hidden size d."""
+        return self.query.in_features
 
     @property
     def dtype(self) -> torch.dtype:
@@ -79,14 +85,24 @@ class ContextMixer(nn.Module):
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "ContextMixer":
-        """The mixer with these weights, frozen; its sizes are those of the tensors.
+        """The mixer with these weights, frozen, in float32 on the CPU; its sizes are those of the tensors.
 
         Raises HplmError(corrupt_artifact) if one is absent or misshapen.
         """
-        try:
-            (width, hidden), inner = tensors["query.weight"].shape, len(tensors["expand.bias"])
-            mixer = cls(hidden, width=width, inner=inner)
-            mixer.load_state_dict(dict(tensors))
-        except (KeyError, ValueError, RuntimeError, TypeError) as error:
-            raise HplmError("corrupt_artifact", f"context mixer: {error}") from error
-        return mixer.to(tensors["query.weight"].dtype).requires_grad_(False).eval()
+        mixer = build_uninitialized(lambda: cls.sized_as(tensors))
+        load_weights(mixer, tensors, "context mixer")
+        freeze(mixer)
+        return mixer
+
+    @classmethod
+    def sized_as(cls, tensors: Mapping[str, Tensor]) -> "ContextMixer":
+        """A new mixer of the sizes of these weights, which are those of `state_dict`.
+
+        Raises HplmError(corrupt_artifact) where they contradict each other, before anything is allocated.
+        """
+        query, expand = (tensors.get(name) for name in ("query.weight", "expand.weight"))
+        if query is None or expand is None or query.dim() != 2 or expand.dim() != 2:
+            raise HplmError("corrupt_artifact", "context mixer: it has no queries, or nothing expands")
+        if query.shape[1] != expand.shape[1] or not len(query):
+            raise HplmError("corrupt_artifact", f"context mixer: {query.shape} and {expand.shape} do not fit")
+        return cls(query.shape[1], width=len(query), inner=len(expand))

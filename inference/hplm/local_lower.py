@@ -16,11 +16,13 @@ from inference.hplm.artifact_files import (
     load_weights,
     read_artifact_json,
     read_weights,
+    select_prefix,
     to_float32,
     write_json,
     write_weights,
 )
-from inference.hplm.compose import CONTEXT_PARTS, Composition
+from inference.hplm.compose import CONTEXT_PARTS, MIXER_PREFIX, Composition
+from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.encoder import Embeddings, FullLower, build_blocks
 from inference.hplm.fragments import DEFAULT_N, level_count, level_extent, window_extent
 from inference.hplm.root_config import RootConfig
@@ -34,7 +36,7 @@ class LocalLower(nn.Module):
     """Embeddings, lower layers and affine maps whose output are the rows of a PLOT.
 
     level_maps [levels, n, d, d] and level_bias [levels, n, d] are the maps by level and slot of a fragment.
-    The other parameters are those of `composition`.
+    The other parameters are those of `composition`. mixer: None unless it is set.
     """
 
     def __init__(
@@ -64,11 +66,12 @@ class LocalLower(nn.Module):
         self.type_bias = nn.Parameter(torch.zeros(max(1, architecture.types), hidden))
         self.context_down = nn.Parameter(torch.zeros(CONTEXT_PARTS, hidden, context_rank))
         self.context_up = nn.Parameter(torch.zeros(context_rank, hidden))
+        self.mixer: ContextMixer | None = None
 
     @property
     def composition(self) -> Composition:
         """The composition. Its tensors are the parameters of this module."""
-        return Composition(self.position_bias, self.type_bias, self.context_down, self.context_up)
+        return Composition(self.position_bias, self.type_bias, self.context_down, self.context_up, self.mixer)
 
     @classmethod
     def from_full(cls, full: FullLower, config: RootConfig, *, context_rank: int = 0) -> "LocalLower":
@@ -163,8 +166,11 @@ class LocalLower(nn.Module):
     ) -> "LocalLower":
         """Read what `save` wrote, frozen."""
         about = read_artifact_json(folder / JSON_FILE)
-        module = _build(
-            lambda: cls(
+        weights = to_float32(read_weights(folder / WEIGHTS_FILE))
+        of_mixer = select_prefix(weights, MIXER_PREFIX)
+
+        def build() -> LocalLower:
+            module = cls(
                 Architecture.from_json(about["architecture"]),
                 int(about["lower"]),
                 max_tokens=int(about["max_tokens"]),
@@ -172,8 +178,12 @@ class LocalLower(nn.Module):
                 n=int(about["n"]),
                 context_rank=int(about["context_rank"]),
             )
-        )
-        load_weights(module, to_float32(read_weights(folder / WEIGHTS_FILE)), WEIGHTS_FILE)
+            if of_mixer:
+                module.mixer = ContextMixer.sized_as(of_mixer)
+            return module
+
+        module = _build(build)
+        load_weights(module, weights, WEIGHTS_FILE)
         freeze(module)
         return module.to(device=device, dtype=dtype)
 

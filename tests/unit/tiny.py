@@ -16,6 +16,7 @@ from transformers import BertConfig, BertForMaskedLM, BertModel
 
 from inference.hplm import fragments
 from inference.hplm.checkpoint import open_checkpoint
+from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.heads import POOLINGS, Head, Pooling
 from inference.hplm.hplm import Hplm
 from inference.hplm.local_lower import LocalLower
@@ -89,6 +90,15 @@ def tiny_checkpoint(
 def tiny_root(folder: Path, *, n: int = fragments.DEFAULT_N, **checkpoint: Any) -> Root:
     """A root split from a tiny checkpoint that is made in `folder`."""
     return Root.from_checkpoint(open_checkpoint(tiny_checkpoint(folder, **checkpoint)), lower=2, n=n)
+
+
+def tiny_mixer(hidden: int = HIDDEN, *, width: int = 64, inner: int = 24, seed: int = 0) -> ContextMixer:
+    """A mixer that shows in every state."""
+    mixer, generator = ContextMixer(hidden, width=width, inner=inner), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) / 4)
+    return mixer.requires_grad_(False)
 
 
 def tiny_lower(root: Root, *, seed: int = 0) -> LocalLower:

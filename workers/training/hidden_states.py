@@ -97,4 +97,4 @@ def local_states(
 def compose_batch(slots: Tensor, batch: Batch, parts: Composition) -> Tensor:
     """`compose` for a batch."""
     there = batch.on_device
-    return compose(slots, there.lengths, parts, there.types)
+    return compose(slots, there.lengths, parts, there.types, there.levels)

@@ -12,6 +12,7 @@ from torch import Tensor
 from inference.errors import HplmError
 from inference.hplm import fragments
 from inference.hplm.families import FAMILIES
+from inference.hplm.plot import HIT_EXACT, HIT_SHORTER, HIT_UNIGRAM
 from inference.hplm.root_config import RootConfig
 from inference.hplm.upload import Upload
 from workers.training.corpus import Corpus, CorpusReader, Ids, no_check
@@ -129,13 +130,15 @@ def _packed(ids: Ids, reader: CorpusReader, rng: np.random.Generator) -> list[To
 
 @dataclass(frozen=True, eq=False)
 class DeviceBatch:
-    """The tensors of a `Batch` on its device. tokens: [N] int64, where its tokens are in B times T places."""
+    """The tensors of a `Batch` on its device. levels: [B, T] int64, the HIT_* of each token's lookup. tokens:
+    [N] int64, where its tokens are in B times T places."""
 
     ids: Tensor
     types: Tensor
     mask: Tensor
     lengths: Tensor
     lookup_index: Tensor
+    levels: Tensor
     tokens: Tensor
 
 
@@ -146,7 +149,7 @@ class Batch:
     ids, types [B, T] int64 and mask [B, T] bool on the CPU. lengths: [B] int64. fragments: [N, n] int64
     (numpy), the complete fragments of all tokens, sequence by sequence. unique: [U, n] int64 (numpy), the
     fragments to look up. lookup_index: [B, T] int64, the row of `unique` for each token (0 at padding).
-    device: where it is computed.
+    missing_id: the id of a missing neighbour. device: where it is computed.
     """
 
     ids: Tensor
@@ -156,6 +159,7 @@ class Batch:
     fragments: Ids
     unique: Ids
     lookup_index: Tensor
+    missing_id: int
     device: torch.device
 
     @cached_property
@@ -163,11 +167,24 @@ class Batch:
         """The tensors on the device, copied together at the first use."""
         upload = Upload(self.device)
         tokens = torch.from_numpy(np.flatnonzero(self.mask.numpy()))
-        added = [
-            upload.add(value.numpy())
-            for value in (self.ids, self.types, self.mask, self.lengths, self.lookup_index, tokens)
-        ]
+        values = (self.ids, self.types, self.mask, self.lengths, self.lookup_index, self.levels, tokens)
+        added = [upload.add(value.numpy()) for value in values]
         return DeviceBatch(*(one.tensor for one in added))
+
+    @property
+    def levels(self) -> Tensor:
+        """The HIT_* [B, T] int64 that a table would give each token, if it had exactly the lookups; 0 at
+        padding."""
+        lookups = self.unique[self.lookup_index[self.mask].numpy()]
+        single = (
+            fragments.fragment_levels(lookups, self.missing_id) == fragments.level_count(lookups.shape[1]) - 1
+        )
+        complete = (lookups == self.fragments).all(axis=1)
+        levels = torch.zeros_like(self.ids)
+        levels[self.mask] = torch.from_numpy(
+            np.where(complete, HIT_EXACT, np.where(single, HIT_UNIGRAM, HIT_SHORTER))
+        )
+        return levels
 
     def tokens_of(self, values: Tensor) -> Tensor:
         """The rows [N, d] of the tokens, sequence by sequence, of padded values [B, T, d] on the device."""
@@ -201,6 +218,7 @@ def make_batch(sequences: Sequence[TokenSequence], config: RootConfig, device: t
         fragments=complete,
         unique=unique,
         lookup_index=torch.from_numpy(lookup_index),
+        missing_id=config.missing_id,
         device=device,
     )
 

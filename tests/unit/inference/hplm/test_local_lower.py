@@ -2,10 +2,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from inference.errors import HplmError
+from inference.hplm.compose import Composition
 from inference.hplm.local_lower import JSON_FILE, WEIGHTS_FILE, LocalLower
 from inference.hplm.root import Root
+from tests.unit.tiny import tiny_mixer
 
 
 def some_fragments(root: Root) -> torch.Tensor:
@@ -84,6 +87,52 @@ def test_saved_lower_layers_are_loaded_unchanged(root: Root, lower: LocalLower, 
         assert torch.equal(again(fragments), lower(fragments))
     assert torch.equal(again.position_bias, lower.position_bias)
     assert not any(parameter.requires_grad for parameter in again.parameters())
+
+
+def test_a_mixer_is_saved_with_its_lower_layers_whatever_its_size(lower: LocalLower, tmp_path: Path) -> None:
+    lower.mixer = None
+    lower.save(tmp_path / "without")
+    assert LocalLower.load(tmp_path / "without").mixer is None
+    lower.mixer = tiny_mixer(lower.architecture.hidden, width=64, inner=20)
+    lower.save(tmp_path)
+    again = LocalLower.load(tmp_path)
+    assert again.mixer is not None
+    for name, value in lower.composition.tensors().items():
+        assert torch.equal(again.composition.tensors()[name], value)
+    assert not any(parameter.requires_grad for parameter in again.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("query.weight", (64, 31)),
+        ("query.weight", (33, 32)),
+        ("query.weight", (0, 32)),
+        ("expand.weight", (1 << 30,)),
+        ("expand.bias", (21,)),
+        ("levels.weight", (2, 32)),
+        ("convolution", None),
+    ],
+)
+def test_a_mixer_that_contradicts_itself_or_the_layers_does_not_load(
+    lower: LocalLower, tmp_path: Path, name: str, shape: tuple[int, ...] | None
+) -> None:
+    lower.mixer = tiny_mixer(lower.architecture.hidden, width=64, inner=20)
+    lower.save(tmp_path)
+    tensors = load_file(tmp_path / WEIGHTS_FILE)
+    of_composition = lower.composition.tensors()
+    for given in (tensors, of_composition):
+        del given[f"mixer.{name}"]
+        if shape is not None:
+            given[f"mixer.{name}"] = torch.zeros(1).expand(shape)
+    with pytest.raises(HplmError) as caught:
+        Composition.from_tensors(of_composition)
+    assert caught.value.code == "corrupt_artifact"
+    if shape != (1 << 30,):
+        save_file({key: value.contiguous() for key, value in tensors.items()}, tmp_path / WEIGHTS_FILE)
+        with pytest.raises(HplmError) as caught:
+            LocalLower.load(tmp_path)
+        assert caught.value.code == "corrupt_artifact"
 
 
 @pytest.mark.parametrize("file", [JSON_FILE, WEIGHTS_FILE])

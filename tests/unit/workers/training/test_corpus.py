@@ -115,6 +115,19 @@ def test_a_batch_knows_the_fragment_of_every_token(reader: CorpusReader) -> None
     assert len(np.unique(batch.unique, axis=0)) == len(batch.unique)
 
 
+def test_a_batch_knows_whether_each_fragment_is_looked_up_whole_in_part_or_by_its_token_alone(
+    reader: CorpusReader,
+) -> None:
+    config = reader.config
+    text = single_text(next(reader.sequences(iter(["river stone"]))))
+    batch = make_batch([text, single_text(text.ids[:1])], config)
+    assert not batch.levels.any()
+    left = fragments.shorten(batch.fragments, fragments.LEVEL_LEFT, config.missing_id)
+    assert batch.with_lookups(left).levels.tolist() == [[2, 1, 1, 0], [0, 0, 0, 0]]
+    alone = fragments.shorten(batch.fragments, fragments.LEVEL_UNI, config.missing_id)
+    assert batch.with_lookups(left).with_lookups(alone).levels.tolist() == [[2, 2, 2, 2], [0, 0, 0, 0]]
+
+
 @pytest.fixture
 def texts(branch: Branch, tmp_path: Path) -> TrainingCorpus:
     corpus = read_corpus(corpus_file(tmp_path / "corpus.txt"))
