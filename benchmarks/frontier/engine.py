@@ -8,9 +8,6 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from benchmarks.accuracy.data import Dataset
-from benchmarks.accuracy.trainings import Shape
-from benchmarks.accuracy.workbench import Workbench
 from inference.cascade.dispatcher import HASH_BYTES, AnswerPolicy
 from inference.cascade.profile import CascadeProfile
 from inference.engine.adapters import PackedHplm
@@ -40,18 +37,11 @@ INT8: Final = "int8"
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Folders of the artifacts. tables: by domain, nearest first, the root's last."""
+    """Folders of the artifacts. lowers, tables: by domain; tables nearest first, the root's last."""
 
     root: Path
-    lower: Path
+    lowers: Mapping[str, Path]
     tables: Mapping[str, Sequence[Path]]
-
-
-def trained_branch(bench: Workbench, shape: Shape, datasets: Sequence[Dataset]) -> Branch:
-    """What the trainings of the workbench read; built unless an earlier run has kept it."""
-    converted = bench.root(shape)
-    tables = {dataset.domain: bench.tables(converted, dataset) for dataset in datasets}
-    return Branch(converted.root, converted.lower, tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +79,11 @@ class Engine:
         self.root = Root.load(branch.root, "cpu", self._dtype)
         if number_format == INT8:
             self._quantize()
-        self.full_lower = self.root.full_lower(branch.lower).to(self._dtype)
         self._codecs = {
             name: TextCodec(self.root.tokenizer, OutputNames.load(model.folder), model.profile)
             for name, model in models.items()
         }
-        lowers = {domain: self._lower_layers(tables) for domain, tables in branch.tables.items()}
+        lowers = {domain: self._lower_layers(branch, domain) for domain in branch.tables}
         self.executor = Executor(
             self.root, _Lowers(lowers), PetPool(self._load, POOL_BYTES), pipeline=pipeline
         )
@@ -145,10 +134,11 @@ class Engine:
         folder = self._models[model.hplm].folder
         return PackedHplm.of(Hplm.load(folder, dtype=None), self._dtype, model.digest)
 
-    def _lower_layers(self, tables: Sequence[Path]) -> LowerLayers:
-        chain = PlotChain([PlotTable.open(table) for table in tables])
+    def _lower_layers(self, branch: Branch, domain: str) -> LowerLayers:
+        chain = PlotChain([PlotTable.open(table) for table in branch.tables[domain]])
         composition = chain.composition.with_context_dtype(self._dtype)
-        return LowerLayers(chain, self.full_lower, composition)
+        full = self.root.full_lower(branch.lowers[domain]).to(self._dtype)
+        return LowerLayers(chain, full, composition)
 
     def _quantize(self) -> None:
         scales = self.root.int8_scales()

@@ -16,7 +16,7 @@ from inference.cascade.dispatcher import AnswerPolicy
 from inference.engine.batcher import BatchLimits
 from inference.engine.rows import Row
 
-DEDICATED, TABLE, FULL = "dedicated", "table", "full"
+DEDICATED, TABLE, FULL, DEFAULT = "dedicated", "table", "full", "default"
 LOAD: Final = 0.6
 """Of what saturates the level FULL: every way is asked the same texts at the same moments."""
 DEADLINE_S: Final = 30.0
@@ -41,15 +41,13 @@ class _Way:
     server: Callable[[], Server]
 
 
-def serving_cost(
-    engine: Engine, asked: Sequence[Question], targets: Mapping[str, float], effort: Effort
-) -> dict[str, dict[str, Any]]:
+def serving_cost(engine: Engine, asked: Sequence[Question], effort: Effort) -> dict[str, dict[str, Any]]:
     """By way {cpu_ms: of a text in each repeat, p50_ms, p95_ms, lone_ms, texts_per_s, escalated}.
 
-    targets: of the cascade, by the name of the way. The p50 and p95 are at LOAD; lone_ms is the mean time of
-    a text that is alone. All texts are of one model, each tenant's its own copy of it.
+    The way DEFAULT is the cascade as the model's profile serves it. The p50 and p95 are at LOAD; lone_ms is
+    the mean time of a text that is alone. All texts are of one model, each tenant's its own copy of it.
     """
-    ways = _ways(engine, asked, targets)
+    ways = _ways(engine, asked)
     for way in ways.values():
         serve(way.server(), np.zeros(1), way.rows[:1], deadline_s=DEADLINE_S)
     found: dict[str, dict[str, list[float]]] = {name: {} for name in ways}
@@ -70,22 +68,28 @@ def serving_cost(
     }
 
 
-def _ways(engine: Engine, asked: Sequence[Question], targets: Mapping[str, float]) -> dict[str, _Way]:
+def cascade_efficiency(cost: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """The cascade's saving over that which the shares and costs of the levels give: (T + e F) / C of the
+    processor times of the table, of the level full and of the cascade, whose share e goes on. None where no
+    text goes on, or all are computed at once."""
+    table, full, own = (median(cost[way]["cpu_ms"]) for way in (TABLE, FULL, DEFAULT))
+    escalated = cost[DEFAULT]["escalated"]
+    return float((table + escalated * full) / own) if 0 < escalated < 1 else None
+
+
+def _ways(engine: Engine, asked: Sequence[Question]) -> dict[str, _Way]:
     limits = BatchLimits()
 
     def product() -> Server:
         return CascadeServer(engine.executor, limits)
 
     full = engine.rows(asked, AnswerPolicy.FULL)
-    dedicated = DedicatedModel(engine.root, engine.full_lower, engine.folder_of(asked[0]))
+    dedicated = DedicatedModel(engine.root, engine.root.checkpoint_lower(), engine.folder_of(asked[0]))
     return {
         DEDICATED: _Way(full, lambda: Plain(dedicated, limits)),
         FULL: _Way(full, product),
         TABLE: _Way(engine.rows(asked, AnswerPolicy.TABLE), product),
-        **{
-            name: _Way(engine.rows(asked, AnswerPolicy.CASCADE, target), product)
-            for name, target in targets.items()
-        },
+        DEFAULT: _Way(engine.rows(asked, AnswerPolicy.CASCADE), product),
     }
 
 
