@@ -89,7 +89,7 @@ class Branches:
             )
 
         key = self.root_key(shape)
-        folder, report = self._make("roots", key, f"a root of {shape} layers and {shape.n}-grams", convert)
+        folder, report = self._make("roots", key, f"a root of {shape} layers", convert)
         return Converted(folder / "root", folder / "lower", report, key)
 
     def root_key(self, shape: Shape) -> str:
@@ -220,7 +220,7 @@ class Branches:
     def _first_layers(self, layers: int) -> Path:
         """The folder of a checkpoint of the first layers: links to the files, and another configuration. The
         weights of the other layers are not read."""
-        folder = self._data / "checkpoints" / fingerprint({"checkpoint": self._name, "layers": layers})
+        folder = self._data / "checkpoints" / fingerprint({"checkpoint": self.name, "layers": layers})
         folder.mkdir(parents=True, exist_ok=True)
         for file in self._checkpoint.iterdir():
             link = folder / file.name

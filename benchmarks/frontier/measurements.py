@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -56,17 +56,23 @@ class Measurements:
         self._kept = self._bench.kept("frontier", "benchmarks/frontier", "inference/engine")
 
     def run(self) -> Found:
-        """Train and measure what is missing."""
-        datasets: Sequence[Dataset] = self._options.datasets
-        cells = [self._cell(one, seed) for seed in self._schedule.seeds for one in datasets]
+        """Train and measure what is missing: of each seed the product's models of all datasets, then the
+        dedicated ones, which take longest."""
+        cells = [cell for seed in self._schedule.seeds for cell in self._cells(seed)]
         return Found(cells, self._flips(), self._mixer_cost())
 
-    def _cell(self, dataset: Dataset, seed: int) -> Cell:
+    def _cells(self, seed: int) -> list[Cell]:
+        datasets: Sequence[Dataset] = self._options.datasets
+        cells = [self._product(one, seed) for one in datasets]
+        return [
+            replace(cell, dedicated=self._schedule.result(DEDICATED, cell.dataset, seed)) for cell in cells
+        ]
+
+    def _product(self, dataset: Dataset, seed: int) -> Cell:
         model = self._schedule.result(HBERT, dataset, seed)
         cost = None if seed or model is None else self._cost(dataset)
-        dedicated = self._schedule.result(DEDICATED, dataset, seed)
         on_root = self._schedule.result(HBERT, dataset, seed, on_root=True) if dataset.has_domain else None
-        return Cell(dataset, seed, dedicated, model, on_root, cost)
+        return Cell(dataset, seed, None, model, on_root, cost)
 
     def _cost(self, dataset: Dataset) -> Result | None:
         effort, training = self._options.effort, self._training(dataset)
