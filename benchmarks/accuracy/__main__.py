@@ -1,9 +1,8 @@
 """The paper's tables 3, 7, 8 and 10 and its figure 14 on real data.
 
-Every method is trained as the product fine-tunes by default; for dedicated models, the first seed chooses
-one of three learning rates on dev. Results are kept, and all tables and the frontier share them; a killed run
-goes on. Trainings start until all that the table rests on has cost the budget; `--committed` prints what is
-kept.
+Every method is trained as the product fine-tunes by default. Results are kept, and all tables and the
+frontier share them; a killed run goes on. Trainings start until all that the table rests on has cost the
+budget; `--committed` prints what is kept.
 
     python -m benchmarks.accuracy table3
 """

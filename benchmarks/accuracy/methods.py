@@ -85,7 +85,7 @@ Trained = Literal["all", "upper", "pet", "head"]
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
     """A row of the table. trained: all layers, the upper ones, a PET, or the head alone. changes: of the
-    defaults of `FineTuneSettings`. With several trials the first seed chooses the learning rate on dev."""
+    defaults of `FineTuneSettings`."""
 
     name: str
     trained: Trained
@@ -99,7 +99,7 @@ class Method:
 _FULL: Final = {"lower_mode": "full", "full_context_share": 0.0}
 _HEAD: Final = {"lora": 0, "biases": False, "norms": False}
 HBERT = Method("hBERT", "pet", {})
-DEDICATED = Method("dedicated", "all", {**_FULL, "learning_rate": 1e-4, "trials": 3})
+DEDICATED = Method("dedicated", "all", {**_FULL, "learning_rate": 1e-4})
 ADAPTER = Method("hBERT-adapter", "pet", _FULL)
 PLOT = Method("hBERT-PLOT", "upper", {"full_context_share": 0.0, "learning_rate": 3e-4})
 SHARED = Method("shared", "head", {**_FULL, **_HEAD, "learning_rate": 5e-3})

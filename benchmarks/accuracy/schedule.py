@@ -1,6 +1,5 @@
 """Trains and tests what a benchmark asks for, in its order, within a budget of processor time."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 from benchmarks.accuracy.data import Dataset
@@ -41,15 +40,9 @@ class Schedule:
         shape: Shape | None = None,
         subset: Subset | None = None,
         on_root: bool = False,
-    ) -> Training | None:
-        """One training; None while the first seed has not chosen the method's learning rate."""
+    ) -> Training:
+        """One training with these settings; see `Training`."""
         settings = method.settings(seed, self._epochs)
-        if settings.trials > 1 and (seed or subset):
-            first = self.training(method, dataset, shape=shape)
-            chosen = self.bench.find(first) if first else None
-            if chosen is None:
-                return None
-            settings = replace(settings, trials=1, learning_rate=chosen["learning_rate"])
         return Training(method, dataset, settings, shape or self.bench.branches.shape, subset, on_root)
 
     def result(
@@ -60,8 +53,6 @@ class Schedule:
         options: of `training`.
         """
         training = self.training(method, dataset, seed, **options)
-        if training is None:
-            return None
         if self.bench.committed or (self.bench.find(training) is None and not self._may_train()):
             return self.bench.find_test(training)
         return self.bench.test(training)

@@ -75,7 +75,7 @@ class Measurements:
         return Cell(dataset, seed, None, model, on_root, cost)
 
     def _cost(self, dataset: Dataset) -> Result | None:
-        effort, training = self._options.effort, self._training(dataset)
+        effort, training = self._options.effort, self._schedule.training(HBERT, dataset)
         if not effort.texts:
             return None
 
@@ -96,7 +96,7 @@ class Measurements:
 
     def _flips(self) -> Mapping[str, float]:
         """Of the models of the first seed, as many texts of each dataset."""
-        trainings = {one.name: self._training(one) for one in self._options.datasets}
+        trainings = {one.name: self._schedule.training(HBERT, one) for one in self._options.datasets}
         trainings = {name: one for name, one in trainings.items() if self._bench.find(one) is not None}
         count = self._options.flip_texts // max(1, len(trainings))
         if not trainings or not count:
@@ -144,12 +144,6 @@ class Measurements:
             {name: branches.lower(converted, domain) for name, domain in domains.items()},
             {name: branches.tables(converted, domain) for name, domain in domains.items()},
         )
-
-    def _training(self, dataset: Dataset) -> Training:
-        """Of the product's model with the first seed."""
-        training = self._schedule.training(HBERT, dataset)
-        assert training is not None, "it tries one learning rate alone"
-        return training
 
     def _model(self, training: Training) -> TrainedModel:
         """As it is served, with its profile."""

@@ -5,15 +5,15 @@ import re
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
-from benchmarks.accuracy import alpha, workbench
+from benchmarks.accuracy import alpha, tenant_curves, workbench
 from benchmarks.accuracy.__main__ import main
+from benchmarks.accuracy.comparison import MISSING, Wanted, compare
 from benchmarks.accuracy.data import DATASETS
-from benchmarks.accuracy.methods import DEDICATED, HBERT
+from benchmarks.accuracy.methods import HBERT
 from benchmarks.accuracy.schedule import Schedule
 from benchmarks.accuracy.workbench import Workbench
 from tests.unit.workers.training.world import CancelAt, Recorder
@@ -32,39 +32,45 @@ def bench(checkpoint: Path) -> Workbench:
     return Workbench(Console(quiet=True), checkpoint, TOKENS)
 
 
-def printed_table(checkpoint: Path, out: Path, *options: str) -> dict[str, Any]:
-    """What the command writes."""
+def test_a_command_fills_its_table_and_computes_nothing_twice(checkpoint: Path, tmp_path: Path) -> None:
     small = ["--seeds", "2", "--epochs", "1", "--tokens", str(TOKENS), "--checkpoint", str(checkpoint)]
-    assert main([*options, *small, "--json", str(out)]) == 0
-    found: dict[str, Any] = json.loads(out.read_text())
-    return found
-
-
-def test_the_command_fills_its_table_and_computes_nothing_twice(checkpoint: Path, tmp_path: Path) -> None:
-    report = printed_table(checkpoint, tmp_path / "out.json", "table7")
+    first, again = tmp_path / "first.json", tmp_path / "again.json"
+    assert main(["table10", *small, "--json", str(first)]) == 0
+    report = json.loads(first.read_text())
     assert [row["method"] for row in report["rows"]] == [
-        "dedicated",
-        *("hBERT", "hBERT, table", "hBERT, full"),
-        *("hBERT (2+1)", "hBERT, table (2+1)", "hBERT, full (2+1)"),
+        *("hBERT (1+2)", "hBERT, table (1+2)", "hBERT, full (1+2)"),
+        *("hBERT (2+2)", "hBERT, table (2+2)", "hBERT, full (2+2)"),
     ]
-    for row in report["rows"]:
-        assert all(re.fullmatch(r"-?\d+\.\d ± \d+\.\d", row[name]) for name in ("sst2", "sick-sts"))
+    assert all(re.fullmatch(r"-?\d+\.\d ± \d+\.\d", row["NCBI-disease"]) for row in report["rows"])
     kept = {file.name: file.read_bytes() for file in (tmp_path / "results").iterdir()}
     assert kept.keys() == {"trainings.jsonl", "tests.jsonl"}
     shutil.rmtree(tmp_path / "bench")
-    again = printed_table(checkpoint, tmp_path / "again.json", "table7", "--committed")
-    assert again["rows"] == report["rows"]
-    assert (again["settings"]["missing"], again["settings"]["old"]) == ([], [])
+    assert main(["table10", *small, "--committed", "--json", str(again)]) == 0
+    committed = json.loads(again.read_text())
+    assert committed["rows"] == report["rows"]
+    assert (committed["settings"]["missing"], committed["settings"]["old"]) == ([], [])
     assert {file.name: file.read_bytes() for file in (tmp_path / "results").iterdir()} == kept
     assert not list((tmp_path / "bench").rglob("*.safetensors"))
 
 
-def test_tenants_of_figure_14_share_the_rows_of_their_datasets(checkpoint: Path, tmp_path: Path) -> None:
-    report = printed_table(checkpoint, tmp_path / "out.json", "figure14")
-    assert [(row["tenants"], row["method"]) for row in report["rows"]] == [
-        (tenants, method) for tenants in (10, 100, 1000) for method in ("dedicated", "hBERT")
+def test_seeds_that_are_missing_are_marked(bench: Workbench) -> None:
+    Schedule(bench, seeds=1, epochs=1).result(HBERT, CHEMPROT)
+    beyond = Schedule(bench, seeds=2, epochs=1, core_hours=0)
+    served, *_ = compare(beyond, [CHEMPROT, DATASETS["sst2"]], [Wanted(HBERT)])
+    assert served["chemprot"].endswith(" [1 of 2]")
+    assert served["sst2"] == served["mean"] == MISSING
+
+
+def test_tenants_of_figure_14_share_the_rows_of_their_datasets(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenant_curves, "TENANTS", (2,))
+    rows = tenant_curves.rows(Schedule(bench, epochs=1), [CHEMPROT])
+    assert [(row["tenants"], row["method"], row["models"]) for row in rows] == [
+        (2, "dedicated", "2 of 2"),
+        (2, "hBERT", "2 of 2"),
     ]
-    assert report["rows"][0]["models"] == "8 of 8"
+    assert all(row["accuracy"] >= 0 and row["F1"] == MISSING for row in rows)
 
 
 def test_the_product_s_own_model_has_the_defaults_of_fine_tuning() -> None:
@@ -77,24 +83,9 @@ def test_a_run_beyond_its_budget_trains_nothing_and_reports_what_is_there(bench:
     assert Schedule(bench, epochs=1, core_hours=0).results(HBERT, CHEMPROT) == [found]
 
 
-def test_the_first_seed_chooses_the_learning_rate_of_the_others(bench: Workbench) -> None:
-    schedule = Schedule(bench, epochs=1)
-    assert schedule.training(DEDICATED, CHEMPROT, seed=1) is None
-    first = schedule.training(DEDICATED, CHEMPROT)
-    assert first is not None
-    chosen = bench.train(first)["learning_rate"]
-    second = schedule.training(DEDICATED, CHEMPROT, seed=1)
-    assert second is not None
-    assert (second.settings.learning_rate, second.settings.trials) == (chosen, 1)
-
-
 def test_a_model_below_its_domain_reads_the_domain_s_layers_and_table(bench: Workbench) -> None:
     schedule = Schedule(bench, epochs=1)
-    below, on_root = (
-        training
-        for flag in (False, True)
-        if (training := schedule.training(HBERT, CHEMPROT, on_root=flag)) is not None
-    )
+    below, on_root = (schedule.training(HBERT, CHEMPROT, on_root=flag) for flag in (False, True))
     domain, root = bench.inputs(below), bench.inputs(on_root)
     assert [len(one.plots) for one in (domain, root)] == [2, 1]
     assert domain.plots[-1] == root.plots[-1]
@@ -117,7 +108,6 @@ def test_a_training_that_is_killed_goes_on_from_its_checkpoint(
 ) -> None:
     monkeypatch.setattr(workbench, "CheckpointStore", partial(CheckpointStore, interval_s=0.0))
     training = Schedule(bench, epochs=2).training(HBERT, CHEMPROT)
-    assert training is not None
     bench.reporter = CancelAt(3, stage=STAGE)
     with pytest.raises(Cancelled):
         bench.train(training)
