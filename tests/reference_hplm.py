@@ -71,11 +71,11 @@ def outputs_from_states(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.fl
 
 @torch.no_grad()
 def lookup_states(chain: PlotChain, ids: NDArray[np.int64], types: NDArray[np.int64]) -> Tensor:
-    """Token states [T, d] float32 at the cut, from ids and types [T] int64."""
+    """Token states [T, d] float32 at the cut, from ids and types [T] int64, by a chain with a mixer."""
     n, missing = chain.n, chain.missing_id
     before = n // 2
     padded = [missing] * before + ids.tolist() + [missing] * (n - 1 - before)
-    rows = [_row(chain, tuple(padded[at : at + n])) for at in range(len(ids))]
+    rows, levels = zip(*(_row(chain, tuple(padded[at : at + n])) for at in range(len(ids))), strict=True)
     parts = chain.composition
     sums = []
     for at in range(len(ids)):
@@ -85,24 +85,45 @@ def lookup_states(chain: PlotChain, ids: NDArray[np.int64], types: NDArray[np.in
             if 0 <= source < len(rows):
                 state = state + rows[source][slot]
         sums.append(state)
-    zero = torch.zeros_like(sums[0])
-    states = []
-    for at, own in enumerate(sums):
-        context = [own, sums[at - 1] if at else zero, sums[at + 1] if at + 1 < len(sums) else zero]
-        context.append(torch.stack(sums).mean(0))
-        correction = sum(state @ down for state, down in zip(context, parts.context_down, strict=True))
-        states.append(own + correction @ parts.context_up)
-    return torch.stack(states)
+    assert parts.mixer is not None
+    return _mixed(parts.mixer.state_dict(), torch.stack(sums), list(levels))
 
 
-def _row(chain: PlotChain, fragment: tuple[int, ...]) -> Tensor:
-    """The vectors [n, d] of one fragment, or of the shorter part that is found."""
+def _mixed(weights: Tensors, sums: Tensor, levels: list[int]) -> Tensor:
+    """States [T, d] that the context mixer makes of the sums of one text."""
+    hidden = sums + weights["levels.weight"][levels]
+    normed = functional.layer_norm(hidden, hidden.shape[-1:], weights["attention_norm.weight"],
+                                   weights["attention_norm.bias"], 1e-6)  # fmt: skip
+    value, kernel = _linear(weights, {}, "value", normed), weights["convolution"]
+    around = value.clone()
+    for at in range(len(value)):
+        for offset, weight in enumerate(kernel):
+            other = at + offset - len(kernel) // 2
+            if 0 <= other < len(value):
+                around[at] += weight * value[other]
+
+    def split(states: Tensor) -> Tensor:
+        return states.view(len(states), -1, 32).transpose(0, 1)
+
+    query, key = split(_linear(weights, {}, "query", normed)), split(_linear(weights, {}, "key", normed))
+    attended = (query @ key.transpose(1, 2) / 32**0.5).softmax(dim=-1) @ split(around)
+    hidden = hidden + _linear(weights, {}, "output", attended.transpose(0, 1).flatten(1))
+    normed = functional.layer_norm(hidden, hidden.shape[-1:], weights["feed_norm.weight"],
+                                   weights["feed_norm.bias"], 1e-6)  # fmt: skip
+    inner = functional.gelu(_linear(weights, {}, "expand", normed))
+    return hidden + _linear(weights, {}, "contract", inner)
+
+
+def _row(chain: PlotChain, fragment: tuple[int, ...]) -> tuple[Tensor, int]:
+    """The vectors [n, d] of one fragment, or of the shorter part that is found; and 0 for the fragment,
+    1 for a part of it, 2 for its token alone."""
     for shown in _fallback_fragments(fragment, chain.missing_id):
         key = int(pack(np.array(shown, dtype=np.int64)))
         for table in chain.tables:
             vectors = _find(table, key)
             if vectors is not None:
-                return vectors
+                neighbours = sum(token != chain.missing_id for token in shown) - 1
+                return vectors, 0 if shown == fragment else 1 if neighbours else 2
     raise LookupError(f"no table holds the uni-gram of token {fragment[len(fragment) // 2]}")
 
 

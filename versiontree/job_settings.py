@@ -110,6 +110,13 @@ class EncoderConversionSettings:
     ridge_tokens: int = _number(
         60_000, 1_000, 10**9, "Tokens for the closed form.", "Tokens for the closed form"
     )
+    mixer_tokens: int = _number(
+        150_000,
+        0,
+        10**9,
+        "Tokens for the context mixer, whose states are kept in memory. 0: none.",
+        "Tokens for the context mixer",
+    )
     distil_tokens: int = _number(1_100_000, 0, 10**10, "Tokens for the distillation.", "Distillation tokens")
     distil_minutes: float | None = _minutes("distillation", "Distillation minutes")
     learning_rate: float = _learning_rate(6e-4)
@@ -160,8 +167,23 @@ class PretrainingSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSettings:
-    """Settings of a lookup table."""
+    """Settings of a lookup table. Its rows are chosen by `alpha` or by `budget_mb`, never by both."""
 
+    alpha: float | None = _number(
+        None,
+        0,
+        100,
+        "Share of fragment occurrences in the corpus that the table covers. Default for a root: 50. "
+        "Not with a size.",
+        "Coverage α (%)",
+    )
+    budget_mb: float | None = _number(
+        None,
+        1,
+        16_384,
+        "Size that is filled with the rows worth most. Default for a domain: 64. Not with a coverage.",
+        "Size of the table (MB)",
+    )
     vectors: str = _setting(
         "float16",
         "int8 takes half the space.",

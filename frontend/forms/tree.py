@@ -23,7 +23,6 @@ from versiontree.tree.selectors.versions import (
     versions_of,
 )
 from versiontree.tree.training_fields import INHERITED_LABEL, TrainingSettingsForm
-from versiontree.tree.training_settings import DEFAULT_ALPHA
 
 NO_CORPUS = MissingObject("You have no corpus yet.", "frontend:corpus_new", "Upload a corpus")
 NO_DATASET = MissingObject(
@@ -39,21 +38,13 @@ class TrainingForm(TrainingSettingsForm, RowChoiceForm):
 
 
 class DomainUpdateForm(TrainingForm):
-    """The corpus of a new version of a domain, and the coverage of its lookup table."""
+    """The corpus of a new version of a domain, and the size of its lookup table."""
 
     kind = JobKind.FURTHER_PRETRAIN
     builds_plot = True
     plot_empty_label = "Same as the previous version"
 
     corpus = RowChoiceField(label="Corpus", help_text="The text to train the domain on.", missing=NO_CORPUS)
-    alpha = forms.FloatField(
-        label="Coverage α (%)",
-        min_value=0,
-        max_value=100,
-        initial=DEFAULT_ALPHA,
-        help_text="The share of fragment occurrences in the corpus that the lookup table covers. "
-        "50% takes less than 1% of the distinct fragments.",
-    )
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -72,7 +63,7 @@ class DomainForm(DomainUpdateForm):
     )
     parent = RowChoiceField(label="Parent", help_text="A root or a domain to build on.", missing=NO_PARENT)
 
-    field_order = ("name", "description", "parent", "corpus", "alpha")
+    field_order = ("name", "description", "parent", "corpus")
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(tenant, *args, **kwargs)

@@ -13,6 +13,7 @@ from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.lineage import LineageStep
 from versiontree.tree.selectors.versions import as_mapping
+from versiontree.tree.training_settings import ROW_SETTINGS
 
 COPY: Final = "-2"
 CLONED: Final = {VersionKind.HPLM: JobKind.FINE_TUNE, VersionKind.DOMAIN: JobKind.FURTHER_PRETRAIN}
@@ -51,7 +52,7 @@ def _filled(version: Version) -> dict[str, Any]:
     config = version.config
     return {
         "dataset" if kind == VersionKind.HPLM else "corpus": source,
-        **{name: config[name] for name in ("alpha", "vectors") if name in config},
+        **{name: config[name] for name in (*ROW_SETTINGS, "vectors") if name in config},
         **{name: _field_value(value) for name, value in as_mapping(config.get("settings")).items()},
     }
 

@@ -25,6 +25,7 @@ METRIC_NAMES: Final = {
     "answered": "questions answered",
     "rouge_l": "ROUGE-L",
     "bleu": "BLEU",
+    "budget_mb": "size of the table (MB)",
     "mean_answer_error": "error of predicting the mean",
 }
 """Labels that differ from the key."""

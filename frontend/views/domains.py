@@ -107,7 +107,6 @@ def _create(request: TenantRequest, form: DomainForm) -> Version:
         name=cleaned["name"],
         description=cleaned["description"],
         corpus=cleaned["corpus"],
-        alpha=cleaned["alpha"],
         settings=form.settings(),
         **form.plot_settings(),
         actor=request.user,
@@ -119,7 +118,6 @@ def _update(request: TenantRequest, domain: Domain, form: DomainUpdateForm) -> V
     return domain_update(
         domain=domain,
         corpus=cleaned["corpus"],
-        alpha=cleaned["alpha"],
         settings=form.settings(),
         **form.plot_settings(),
         actor=request.user,

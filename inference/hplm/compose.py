@@ -1,6 +1,5 @@
 """Composes token states from the vectors of overlapping fragments (paper, equation 2)."""
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +16,7 @@ from inference.hplm.artifact_files import select_prefix
 from inference.hplm.bucketed_linear import addmm
 from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.fragments import window_extent
+from inference.hplm.shared_mixers import mixer_on, shared_mixer
 from inference.hplm.upload import Upload, Uploaded
 
 TENSOR_NAMES: Final = ("position_bias", "type_bias", "context_down", "context_up")
@@ -86,30 +86,25 @@ class Composition:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "Composition":
-        """The inverse of `tensors`; HplmError(corrupt_artifact) when one is absent or misshapen."""
+        """The inverse of `tensors`, on the CPU; HplmError(corrupt_artifact) when one is absent or misshapen.
+        Equal mixers are one object."""
         absent = [name for name in TENSOR_NAMES if name not in tensors or tensors[name].dim() < 2]
         if absent:
             raise HplmError("corrupt_artifact", f"composition: {absent[0]} is missing or has no width")
         of_mixer = select_prefix(tensors, MIXER_PREFIX)
-        mixer = ContextMixer.from_tensors(of_mixer) if of_mixer else None
+        mixer = shared_mixer(of_mixer) if of_mixer else None
         return cls(**{name: tensors[name] for name in TENSOR_NAMES}, mixer=mixer)
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Composition":
         """A copy on ``device`` in ``dtype``. Tensors that do not change are shared."""
         moved = {name: getattr(self, name).to(device, dtype) for name in TENSOR_NAMES}
-        return Composition(**moved, mixer=_copied(self.mixer, device, dtype))
+        return Composition(**moved, mixer=self.mixer and mixer_on(self.mixer, device, dtype))
 
     def with_context_dtype(self, dtype: torch.dtype) -> "Composition":
         """A copy that computes context in ``dtype``. The biases keep their dtype."""
         down, up = self.context_down.to(dtype), self.context_up.to(dtype)
-        mixer = _copied(self.mixer, down.device, dtype)
+        mixer = self.mixer and mixer_on(self.mixer, down.device, dtype)
         return replace(self, context_down=down, context_up=up, mixer=mixer)
-
-
-def _copied(
-    mixer: ContextMixer | None, device: torch.device | str, dtype: torch.dtype | None
-) -> ContextMixer | None:
-    return None if mixer is None else copy.deepcopy(mixer).to(device, dtype)
 
 
 def compose(
@@ -274,7 +269,7 @@ def bias_rows(max_length: int, types: int, n: int) -> int:
 
 
 def compose_packed(vectors: Tensor, layout: PackedLayout, composition: Composition) -> Tensor:
-    """Token states [N, d] of `source_vectors` [V, d]: as `compose`, for packed texts.
+    """Token states [N, d] of `source_vectors` [V, d]: as `compose`, for packed texts, without the mixer.
 
     They have the dtype of ``composition.context_down``; without a context correction that of ``vectors``.
     """

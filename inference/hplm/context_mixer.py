@@ -9,19 +9,24 @@ from torch.nn import functional
 from inference.errors import HplmError
 from inference.hplm.artifact_files import build_uninitialized, freeze, load_weights
 from inference.hplm.attention import attention
-from inference.hplm.sequences import PackedSequences
+from inference.hplm.bucketed_linear import linear
+from inference.hplm.packed_attention import add_layout
+from inference.hplm.sequences import GAP, PackedSequences
+from inference.hplm.upload import Upload
 
 HEAD_SIZE = 32
-KERNEL = 5
-"""Tokens that the depthwise convolution reads: this one and two on each side."""
+KERNEL = 2 * GAP + 1
+"""Tokens that the depthwise convolution reads: this one and GAP on each side."""
 LEVELS = 3
 """Levels of a token: its fragment was found whole, in part, or by its uni-gram alone (plot's HIT_*)."""
 EPS = 1e-6
 
 
 class ContextMixer(nn.Module):
-    """A pre-norm residual block over the composed states of each text: attention of a few narrow heads with a
-    depthwise convolution on its values, then a feed-forward block. New, it changes nothing."""
+    """A residual block over the composed states of each text: attention of a few narrow heads with a
+    depthwise convolution on its values, then a feed-forward block, each behind a norm. The last norm gives
+    states the size that the layers above expect: sums are too small where they know little. New, the mixer
+    only normalises."""
 
     def __init__(self, hidden: int, *, width: int = 128, inner: int = 384) -> None:
         super().__init__()
@@ -38,6 +43,7 @@ class ContextMixer(nn.Module):
         self.feed_norm = nn.LayerNorm(hidden, eps=EPS)
         self.expand = nn.Linear(hidden, inner)
         self.contract = nn.Linear(inner, hidden)
+        self.output_norm = nn.LayerNorm(hidden, eps=EPS)
         for zero in (self.levels.weight, self.output.weight, self.output.bias):
             nn.init.zeros_(zero)
         nn.init.zeros_(self.contract.weight)
@@ -52,35 +58,45 @@ class ContextMixer(nn.Module):
     def dtype(self) -> torch.dtype:
         return self.query.weight.dtype
 
+    @property
+    def device(self) -> torch.device:
+        return self.query.weight.device
+
     def forward(self, states: Tensor, layout: Tensor | PackedSequences, levels: Tensor) -> Tensor:
         """Mixed states of the shape and dtype of `states`: [N, d] of packed sequences, or [B, T, d] with a
         mask [B, T] bool (true: a token). levels [N] or [B, T] int64: below LEVELS."""
         hidden = states.to(self.dtype) + self.levels(levels)
         normed = self.attention_norm(hidden)
-        value = self.value(normed)
-        value = value + self._neighbours(value, layout)
-        mixed = attention(self.query(normed), self.key(normed), value, layout, self.heads)
-        hidden = hidden + self.output(mixed)
-        hidden = hidden + self.contract(functional.gelu(self.expand(self.feed_norm(hidden))))
-        return hidden.to(states.dtype)
+        query, key, value = (_apply(part, normed) for part in (self.query, self.key, self.value))
+        value = value + self._convolved(value, layout)
+        mixed = attention(query, key, value, layout, self.heads)
+        hidden = hidden + _apply(self.output, mixed)
+        inner = functional.gelu(_apply(self.expand, self.feed_norm(hidden)))
+        hidden = hidden + _apply(self.contract, inner)
+        return self.output_norm(hidden).to(states.dtype)
 
-    def _neighbours(self, value: Tensor, layout: Tensor | PackedSequences) -> Tensor:
+    def add_layout(self, sequences: PackedSequences, upload: Upload) -> None:
+        """Let what `forward` needs to know of packed sequences reach the device with that upload."""
+        add_layout(sequences, upload, self.dtype, HEAD_SIZE)
+        sequences.add_spaced(upload)
+
+    def _convolved(self, value: Tensor, layout: Tensor | PackedSequences) -> Tensor:
         """The depthwise convolution over each sequence, of the shape of `value`."""
-        reach = KERNEL // 2
-        if isinstance(layout, PackedSequences):
-            lengths = torch.from_numpy(layout.ends - layout.starts).to(value.device)
-            before = torch.from_numpy(layout.positions).to(value.device)
-            after = torch.repeat_interleave(lengths, lengths) - 1 - before
-        else:
-            value = value.masked_fill(~layout[..., None], 0)
-        total = value * self.convolution[reach]
-        for away in range(1, reach + 1):
-            earlier = functional.pad(value, (0, 0, away, -away))
-            later = functional.pad(value, (0, 0, -away, away))
-            if isinstance(layout, PackedSequences):
-                earlier = earlier.masked_fill((before < away)[:, None], 0)
-                later = later.masked_fill((after < away)[:, None], 0)
-            total = total + earlier * self.convolution[reach - away] + later * self.convolution[reach + away]
+        if not isinstance(layout, PackedSequences):
+            masked = value.masked_fill(~layout[..., None], 0)
+            return self._weighted(functional.pad(masked, (0, 0, GAP, GAP)))
+        places = layout.spaced(value.device)
+        size = layout.tokens + GAP * (len(layout.lengths) + 1)
+        spaced = value.new_zeros(size, value.shape[1])
+        spaced[GAP:-GAP].index_copy_(0, places, value)
+        return self._weighted(spaced).index_select(0, places)
+
+    def _weighted(self, padded: Tensor) -> Tensor:
+        """The weighted sums [..., T, w] over KERNEL neighbours of values [..., T + KERNEL - 1, w]."""
+        kernel, count = self.convolution.to(padded.dtype), padded.shape[-2] - KERNEL + 1
+        total = padded[..., :count, :] * kernel[0]
+        for first in range(1, KERNEL):
+            total = torch.addcmul(total, padded[..., first : first + count, :], kernel[first])
         return total
 
     @classmethod
@@ -106,3 +122,7 @@ class ContextMixer(nn.Module):
         if query.shape[1] != expand.shape[1] or not len(query):
             raise HplmError("corrupt_artifact", f"context mixer: {query.shape} and {expand.shape} do not fit")
         return cls(query.shape[1], width=len(query), inner=len(expand))
+
+
+def _apply(module: nn.Linear, states: Tensor) -> Tensor:
+    return linear(states, module.weight, module.bias)

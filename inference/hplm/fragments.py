@@ -5,7 +5,7 @@ or masked neighbour has the id `missing`, the size of the vocabulary. A fragment
 neighbours are missing on each side; level 0 is complete. All arrays are NumPy int64.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -21,7 +21,7 @@ LEVEL_RIGHT: Final = 2
 """For n = 3: the left neighbour is missing."""
 LEVEL_UNI: Final = 3
 LEVELS: Final = (LEVEL_TRI, LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI)
-LEVEL_NAMES: Final = ("trigram", "left_bigram", "right_bigram", "unigram")
+UNIGRAM: Final = "unigram"
 
 ID_BITS: Final = 21
 MAX_ID: Final = (1 << ID_BITS) - 1
@@ -64,7 +64,7 @@ def level_name(level: int, n: int) -> str:
     left, right = level_extent(level, n)
     size = left + right + 1
     if size == 1:
-        return "unigram"
+        return UNIGRAM
     if size == n:
         return {2: "bigram", 3: "trigram"}.get(n, f"{n}-gram")
     if size == 2:
@@ -143,6 +143,13 @@ def fragment_levels(fragments: Ids, missing: int) -> NDArray[np.uint8]:
     missing_right = is_missing[..., left + 1 :].sum(axis=-1)
     level: NDArray[np.uint8] = (missing_left * (right + 1) + missing_right).astype(np.uint8)
     return level
+
+
+def in_ladder(fragments: Ids, ladder: Collection[str], missing: int) -> NDArray[np.bool_]:
+    """Which [...] of fragments [..., n] are of the levels with these names."""
+    held = np.array([name in ladder for name in level_names(fragments.shape[-1])])
+    found: NDArray[np.bool_] = held[fragment_levels(fragments, missing)]
+    return found
 
 
 def shorten(fragments: Ids, level: int, missing: int) -> Ids:

@@ -14,6 +14,7 @@ from torch import Tensor
 from inference.cascade.dispatcher import Coverage, Level
 from inference.errors import HplmError
 from inference.hplm.compose import PackedLayout, compose_packed, concatenate, source_vectors
+from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.encoder import FullLower
 from inference.hplm.packed_attention import add_layout
 from inference.hplm.plot_lookup import (
@@ -76,10 +77,13 @@ def finish_lower_states(
     texts, upload = result.texts, upload or Upload(result.device)
     sequences = PackedSequences.of(texts.ids)
     pieces = [piece for part in result.parts for piece in _pieces(texts, sequences, part, upload)]
+    mixings = _mixings(result, sequences, upload)
     rows = None if result.rows is None else result.rows.to(result.device, non_blocking=True)
     buffer = _StateBuffer(sequences, dtype)
     for piece in pieces:
         buffer.write(piece.positions, piece.compute(rows))
+    for mixing in mixings:
+        buffer.mix(mixing)
     assert buffer.states is not None
     coverage = {at: found for part in result.parts for at, found in part.coverage.items()}
     hits = {at: levels for part in result.parts for at, levels in part.token_levels.items()}
@@ -106,6 +110,8 @@ class _StateBuffer:
 
     def write(self, positions: Uploaded | None, states: Tensor) -> None:
         """Write the states [T, d] of the tokens at these positions [T]; None: of all."""
+        if states.dtype == torch.float16 and states.device.type == "cpu":
+            states = states.float()  # A CPU converts float16 to bfloat16 five times as fast by way of it.
         states = states.to(self._dtype)
         if positions is None:
             self.states = states
@@ -113,6 +119,14 @@ class _StateBuffer:
         if self.states is None:
             self.states = states.new_empty(self.sequences.tokens, states.shape[1])
         self.states.index_copy_(0, positions.tensor, states)
+
+    def mix(self, mixing: "_Mixing") -> None:
+        """Put what the mixer makes of the states of its texts in their place."""
+        assert self.states is not None
+        own = self.states
+        if mixing.positions is not None:
+            own = own.index_select(0, mixing.positions.tensor)
+        self.write(mixing.positions, mixing.mixer(own, mixing.sequences, mixing.levels.tensor))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +155,39 @@ def _pieces(
         yield _Piece(positions(part.full), _full_states(texts, part, upload))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mixing:
+    """Looked-up texts of a batch, of any domains, that one mixer gives context. positions: as of a piece.
+    levels [N] int64: the HIT_* of their tokens."""
+
+    mixer: ContextMixer
+    sequences: PackedSequences
+    positions: Uploaded | None
+    levels: Uploaded
+
+
+def _mixings(result: LookupResult, sequences: PackedSequences, upload: Upload) -> list[_Mixing]:
+    """What each mixer of the batch is given, whose indices are added to the upload."""
+    levels, texts_of = np.zeros(sequences.tokens, dtype=np.int64), dict[ContextMixer, list[int]]()
+    for part in result.parts:
+        mixer = part.lower.on_device.mixer
+        if part.looked_up and mixer is not None:
+            levels[sequences.tokens_of(part.looked_up)] = part.levels
+            texts_of.setdefault(mixer, []).extend(part.looked_up)
+    return [_mixing(mixer, texts, levels, sequences, upload) for mixer, texts in texts_of.items()]
+
+
+def _mixing(
+    mixer: ContextMixer, texts: list[int], levels: Ids, sequences: PackedSequences, upload: Upload
+) -> _Mixing:
+    if len(texts) == len(sequences.lengths):
+        mixer.add_layout(sequences, upload)
+        return _Mixing(mixer, sequences, None, upload.add(levels))
+    own, positions = PackedSequences(tuple(sequences.lengths[at] for at in texts)), sequences.tokens_of(texts)
+    mixer.add_layout(own, upload)
+    return _Mixing(mixer, own, upload.add(positions), upload.add(levels[positions]))
+
+
 def _composed_states(
     lower: LowerLayers,
     rows: GatheredRows,
@@ -150,7 +197,7 @@ def _composed_states(
 ) -> Tensor:
     """The states of the texts that are composed from table rows. slots: of the resident rows."""
     assert on_device is not None
-    composition = lower.composition or lower.chain.composition.to(lower.device)
+    composition = lower.on_device
     copied = on_device[rows.begin : rows.begin + len(rows.rows)]
     if not rows.resident:
         return compose_packed(source_vectors(copied, layout, composition), layout, composition)

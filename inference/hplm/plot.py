@@ -57,8 +57,10 @@ class PlotTable:
         n, hidden = rows.dtype["values"].shape
         self.n, self.hidden = int(n), int(hidden)
         names = level_names(self.n)
-        counts = metadata.get("levels", {})
-        self._levels = frozenset(at for at, name in enumerate(names) if counts.get(name, 1))
+        counts, ladder = metadata.get("levels", {}), metadata.get("ladder", names)
+        self._levels = frozenset(
+            at for at, name in enumerate(names) if counts.get(name, 1) and name in ladder
+        )
 
     @classmethod
     def open(cls, folder: Path) -> "PlotTable":
@@ -91,7 +93,8 @@ class PlotTable:
         return len(self.keys)
 
     def has_level(self, level: int) -> bool:
-        """Whether the table has fragments of this level."""
+        """Whether lookups shorten fragments to this level: it is in the table's ladder (default: all levels),
+        and the table has fragments of it. Those at the ends of texts may be of any level."""
         return level in self._levels
 
     def read(self, at: NDArray[np.int64], out: NDArray[np.float16]) -> None:
@@ -162,7 +165,7 @@ class PlotChain:
             left = np.flatnonzero(row < 0)
             if not len(left):
                 break
-            if fragment_level and not self.tables[number].has_level(fragment_level):
+            if not self.tables[number].has_level(fragment_level):
                 # At the ends of a text a fragment has fewer neighbours, so its part may be of a later level,
                 # which a table may have without this one.
                 left = left[incomplete[left]]

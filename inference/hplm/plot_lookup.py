@@ -44,6 +44,11 @@ class LowerLayers:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     row_caches: Sequence[DeviceRows] = ()
 
+    @property
+    def on_device(self) -> Composition:
+        """The composition on the device."""
+        return self.composition or self.chain.composition.to(self.device)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextBatch:
@@ -69,9 +74,9 @@ class LookupPart:
     """The texts of a batch that share lower layers, after the lookup.
 
     looked_up, full: batch indices of the texts of either level. rows: of the U distinct fragments, or shorter
-    parts, that the tables gave. layout: of the looked-up texts, None if there are none. coverage,
-    token_levels: by batch index, of the looked-up texts. token_levels [T] uint8, if requested: a HIT_* for
-    each token.
+    parts, that the tables gave. layout: of the looked-up texts, None if there are none. levels [N] int64: a
+    HIT_* for each of their tokens. coverage, token_levels: by batch index, of the looked-up texts.
+    token_levels [T] uint8, if requested.
     """
 
     lower: LowerLayers
@@ -79,6 +84,7 @@ class LookupPart:
     full: list[int]
     rows: GatheredRows | None
     layout: PackedLayout | None
+    levels: Ids
     coverage: Mapping[int, Coverage]
     token_levels: Mapping[int, TokenLevels]
 
@@ -149,7 +155,7 @@ class _Search:
     def part(self, rows: GatheredRows | None) -> LookupPart:
         """The texts, with the rows that were gathered for them."""
         if rows is None:
-            return LookupPart(self.lower, [], self._full, None, None, {}, {})
+            return LookupPart(self.lower, [], self._full, None, None, np.empty(0, dtype=np.int64), {}, {})
         return _looked_up(self._batch, self.lower, self._looked_up, self._full, self._found, rows)
 
 
@@ -162,7 +168,7 @@ def _looked_up(
     rows: GatheredRows,
 ) -> LookupPart:
     own = [batch.ids[at] for at in looked_up]
-    hits = found.level[found.inverse]
+    hits = found.level[found.inverse].astype(np.int64)
     text_of = np.repeat(np.arange(len(own)), [len(row) for row in own])
     counts = np.bincount(3 * text_of + hits, minlength=3 * len(own)).reshape(-1, 3)
     return LookupPart(
@@ -171,6 +177,7 @@ def _looked_up(
         full=full,
         rows=rows,
         layout=_layout(batch, looked_up, lower, rows.position[found.inverse], len(rows)),
+        levels=hits,
         coverage={at: Coverage(*counts[k].tolist()) for k, at in enumerate(looked_up)},
         token_levels={
             at: hits[text_of == k].astype(np.uint8) for k, at in enumerate(looked_up) if batch.explain[at]

@@ -21,9 +21,11 @@ FragmentVectors = tuple[NDArray[np.int64], NDArray[np.floating[Any]]]
 StoredRows = tuple[NDArray[np.int64], NDArray[np.void]]
 """Keys [k] and stored rows [k] (`row_dtype`)."""
 
+INDEX_BYTES_PER_ROW: Final = 27
+"""A pair takes 16 bytes, a header of 8 and a pointer of 2, in full pages."""
 _MAP_HEADROOM = 1 << 20
-# A pair takes 16 bytes, a header of 8 and a pointer of 2, in full pages. Doubled to be safe.
-_BYTES_PER_PAIR = 64
+# More than the file takes, to be safe.
+_MAP_BYTES_PER_ROW = 64
 
 
 def write_plot(
@@ -111,7 +113,7 @@ def _in_order(batches: Iterable[StoredRows]) -> Iterator[StoredRows]:
 
 
 def _append(index: lmdb.Environment, keys: NDArray[np.int64], *, first: int) -> None:
-    index.set_mapsize(_MAP_HEADROOM + _BYTES_PER_PAIR * (first + len(keys)))
+    index.set_mapsize(_MAP_HEADROOM + _MAP_BYTES_PER_ROW * (first + len(keys)))
     packed = keys.astype(KEY_TYPE).tobytes()
     numbers = np.arange(first, first + len(keys)).astype(KEY_TYPE).tobytes()
     pairs = [(packed[at : at + 8], numbers[at : at + 8]) for at in range(0, len(packed), 8)]
@@ -138,11 +140,11 @@ def merge_tables(
     rows = np.concatenate([np.arange(len(table)) for table in tables])
     # Of equal keys `unique` returns the first, which is the nearest table's.
     keys, first = np.unique(np.concatenate([table.keys for table in tables]), return_index=True)
-    extra = {"missing_id": nearest.missing_id, "lower_digest": nearest.metadata.get("lower_digest")}
+    kept = {name: nearest.metadata[name] for name in ("lower_digest", "ladder") if name in nearest.metadata}
     return write_rows(
         out,
         _batches(tables, keys, table_index[first], rows[first], dtype, on_progress),
-        extra,
+        {"missing_id": nearest.missing_id, **kept},
         nearest.composition,
         n=nearest.n,
         dtype=dtype,

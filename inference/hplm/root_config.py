@@ -8,7 +8,7 @@ from typing import Any
 from inference.errors import HplmError
 from inference.hplm.architecture import Architecture
 from inference.hplm.artifact_files import FORMAT, read_artifact_json
-from inference.hplm.fragments import DEFAULT_N, MAX_ID, MAX_N, MIN_N
+from inference.hplm.fragments import DEFAULT_N, MAX_ID, MAX_N, MIN_N, UNIGRAM, level_names
 from inference.text.tokenization import ROOT_FILE
 
 
@@ -16,8 +16,9 @@ from inference.text.tokenization import ROOT_FILE
 class RootConfig:
     """The configuration of a root.
 
-    lower: the number of layers that lookup tables replace. n: tokens of a fragment. source_sha256: of the
-    checkpoint's weight files. report: of the conversion.
+    lower: the number of layers that lookup tables replace. n: tokens of a fragment. ladder: the levels
+    of fragments that the root's tables hold, by their names (default: all), which lookups take in the order
+    of `fallback_order`. source_sha256: of the checkpoint's weight files. report: of the conversion.
     """
 
     name: str
@@ -31,6 +32,7 @@ class RootConfig:
     unk_id: int
     source_sha256: str
     n: int = DEFAULT_N
+    ladder: tuple[str, ...] = ()
     format: int = FORMAT
     report: dict[str, Any] = field(default_factory=dict)
 
@@ -52,6 +54,17 @@ class RootConfig:
         for special in (self.pad_id, self.cls_id, self.sep_id, self.mask_id, self.unk_id):
             if not 0 <= special < self.vocab:
                 raise HplmError("unsupported_checkpoint", f"special id {special} is outside the vocabulary")
+        self._set_ladder()
+
+    def _set_ladder(self) -> None:
+        names = tuple(level_names(self.n))
+        ladder = tuple(self.ladder) or names
+        if UNIGRAM not in ladder or not set(ladder) <= set(names):
+            raise HplmError(
+                "corrupt_artifact",
+                f"the ladder {', '.join(ladder)} must have {UNIGRAM} and else be of {', '.join(names)}",
+            )
+        object.__setattr__(self, "ladder", tuple(name for name in names if name in ladder))
 
     @property
     def family(self) -> str:

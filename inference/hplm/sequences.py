@@ -16,6 +16,9 @@ from inference.hplm.upload import Upload, Uploaded
 MIN_PADDED_LENGTH: Final = 32
 """Shorter sequences are padded to this length: attention computes as many places at once."""
 
+GAP: Final = 2
+"""Places between spaced sequences: a convolution may read as many tokens on each side."""
+
 
 @dataclass(frozen=True)
 class PackedSequences:
@@ -98,6 +101,22 @@ class PackedSequences:
 
     @cached_property
     def _cumulative(self) -> dict[torch.device, Uploaded]:
+        return {}
+
+    def spaced(self, device: torch.device) -> Tensor:
+        """Where each token [N] int64 lies once GAP free places are left between neighbours. Copied once for
+        each device."""
+        if device not in self._spaced:
+            self.add_spaced(Upload(device))
+        return self._spaced[device].tensor
+
+    def add_spaced(self, upload: Upload) -> None:
+        """Let `spaced` reach the device with that upload."""
+        number = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        self._spaced[upload.device] = upload.add(np.arange(self.tokens) + GAP * number)
+
+    @cached_property
+    def _spaced(self) -> dict[torch.device, Uploaded]:
         return {}
 
     def split(self, values: Tensor) -> tuple[Tensor, ...]:

@@ -120,8 +120,8 @@ class _Link:
 
     @property
     def bytes(self) -> int:
-        """Of the composition, which computes with copies of all of its tensors."""
-        return 2 * sum(value.nbytes for value in self.composition.tensors().values())
+        """Of the composition, which computes with copies of all of its tensors, without the mixer."""
+        return 2 * sum(value.nbytes for value in replace(self.composition, mixer=None).tensors().values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ class Chains:
 
 
 class ServedLowerLayers:
-    """Tables are mapped at once. Full-context lower layers are loaded with the revision that needs them, as
-    far as half of their budget holds them, and the others when a text needs them.
+    """Tables are mapped at once. Full-context lower layers are loaded when a text needs them; on a CPU with
+    the revision that needs them, as far as half of their budget holds them.
 
     They take at most ``lower_bytes`` of the device, and rows of tables what its ``ledger`` leaves. One thread
     may ``prepare`` while another serves; only the latter may ``swap``.
@@ -166,6 +166,12 @@ class ServedLowerLayers:
     def __contains__(self, chain: str) -> bool:
         return chain in self._now.links
 
+    @property
+    def loads_ahead(self) -> bool:
+        """Whether full-context lower layers are loaded before a text needs them. An accelerator's memory is
+        for what is used there (paper, section 3.2.2)."""
+        return self._device.type == "cpu"
+
     def prepare(self, manifest: Manifest, roots: Mapping[str, Root]) -> Chains:
         """The chains of that manifest. Loads what is not in memory already."""
         now, hplms = self._now, manifest.hplms.values()
@@ -173,10 +179,12 @@ class ServedLowerLayers:
         tables, lacking = follow(now.tables, wanted, lambda digest: self._table(manifest, digest))
         named = {chain_name(hplm): hplm for hplm in hplms}
         links, broken = follow(now.links, named, lambda name: self._link(manifest, tables, named[name]))
-        self._ledger.reserve("compositions", sum(link.bytes for link in links.values()))
+        mixers = {link.composition.mixer for link in links.values() if link.composition.mixer is not None}
+        compositions = sum(link.bytes for link in links.values()) + sum(map(size_of, mixers))
+        self._ledger.reserve("compositions", compositions)
         self.hot.follow(tables)
         chains = Chains(manifest, roots, tables, links)
-        unloaded = self._load_ahead(chains)
+        unloaded = self._load_ahead(chains) if self.loads_ahead else ""
         return replace(chains, error=lacking or broken or unloaded)
 
     def swap(self, chains: Chains) -> None:

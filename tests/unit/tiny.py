@@ -102,12 +102,13 @@ def tiny_mixer(hidden: int = HIDDEN, *, width: int = 64, inner: int = 24, seed: 
 
 
 def tiny_lower(root: Root, *, seed: int = 0) -> LocalLower:
-    """Local lower layers whose maps and biases differ from level to level."""
-    lower = LocalLower.from_full(root.checkpoint_lower(), root.config, context_rank=3)
+    """Local lower layers whose maps and biases differ from level to level; the mixer is that of any seed."""
+    lower = LocalLower.from_full(root.checkpoint_lower(), root.config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in (lower.level_maps, lower.level_bias, *lower.composition.tensors().values()):
             parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
+    lower.mixer = tiny_mixer(root.config.hidden)
     return lower
 
 

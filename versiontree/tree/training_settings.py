@@ -21,7 +21,10 @@ from versiontree.tree.root_kind import RootKind
 SettingValue = int | float | bool | str
 
 DEFAULT_ALPHA: Final = 50.0
-"""The default coverage of a PLOT in %. About 0.4% of the fragments cover half of the occurrences."""
+"""The default coverage of a root's PLOT in %. About 0.4% of the fragments cover half of the occurrences."""
+
+DEFAULT_BUDGET_MB: Final = 64.0
+"""The default size of a domain's PLOT in MB."""
 
 DEFAULT_VECTORS: Final = TableSettings.vectors
 """The default number format of a PLOT's vectors."""
@@ -103,6 +106,26 @@ def settings_with_defaults(
     return {name: settings.get(name, spec.default) for name, spec in setting_specs(kind, root).items()}
 
 
-def alpha_check(alpha: object) -> float:
-    """The coverage in %, 0 to 100. Raises ``invalid_field``."""
-    return float(setting_validate(SettingSpec(float, min_value=0, max_value=100), alpha, "alpha"))
+ROW_SETTINGS: Final = ("alpha", "budget_mb")
+"""The settings that say which rows a PLOT has. A config and the params of a job have one of them."""
+
+
+def rows_of(config: Mapping[str, Any]) -> dict[str, float]:
+    """The setting of `ROW_SETTINGS` in a config or in the params of a job; empty if it has none."""
+    return {name: config[name] for name in ROW_SETTINGS if config.get(name) is not None}
+
+
+def table_check(
+    *, alpha: float | None, budget_mb: float | None, vectors: str, default: Mapping[str, float]
+) -> dict[str, SettingValue]:
+    """The settings of a PLOT, with one of `ROW_SETTINGS`: the default where neither is set.
+
+    Raises ``invalid_field``.
+    """
+    chosen = rows_of({"alpha": alpha, "budget_mb": budget_mb})
+    if len(chosen) > 1:
+        message = "A table has a coverage (alpha) or a size (budget_mb), not both."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="budget_mb")
+    specs = setting_specs(JobKind.BUILD_PLOT)
+    rows = {name: setting_validate(specs[name], value, name) for name, value in (chosen or default).items()}
+    return rows | settings_check(JobKind.BUILD_PLOT, {"vectors": vectors})

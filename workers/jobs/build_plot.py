@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job, JobShard
 from versiontree.tree.selectors.lineage import build_inputs
+from versiontree.tree.training_settings import rows_of
 from workers.jobs.inputs import artifact_folder, corpus_file, job_settings
 from workers.jobs.outcome import JobOutcome
 from workers.sharding import ProgressCallback, ShardWork, process_stage
@@ -53,7 +54,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     )
     reporter.start_stage("write table", about_chosen["rows"])
     about = builder.write(chosen, pieces, computed, out, on_progress)
-    return JobOutcome(plot_report(about, about_chosen, out, job.params["alpha"]), {"plot": out})
+    return JobOutcome(plot_report(about, about_chosen, out), {"plot": out})
 
 
 def shard_work(job: Job, store: ArtifactStore, builder: "PlotBuilder | None" = None) -> ShardWork:
@@ -79,8 +80,9 @@ def _builder(job: Job, store: ArtifactStore, corpus: Path) -> "PlotBuilder":
             root=artifact_folder(store, inputs.root),
             lower=artifact_folder(store, inputs.lower),
             corpus=corpus,
-            alpha=job.params["alpha"],
             all_unigrams=job.params["all_unigrams"],
             settings=PlotSettings(**job_settings(job)),
+            **rows_of(job.params),
+            above=tuple(artifact_folder(store, table) for table in inputs.plots),
         )
     )

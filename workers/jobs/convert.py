@@ -9,7 +9,13 @@ from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging
 
-STAGES = (("open checkpoint", 0.02), ("closed form", 0.08), ("context", 0.05), ("distil", 0.85))
+STAGES = (
+    ("open checkpoint", 0.02),
+    ("closed form", 0.08),
+    ("states", 0.05),
+    ("mixer", 0.10),
+    ("distil", 0.75),
+)
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:

@@ -1,19 +1,22 @@
 """Convert a checkpoint to a root: train a lower half that sees only fragments (paper section 3.1)."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import LayerNorm
 
+from inference.hplm import fragments
 from inference.hplm.checkpoint import open_checkpoint
+from inference.hplm.context_mixer import HEAD_SIZE, ContextMixer
 from inference.hplm.encoder import FullLower
 from inference.hplm.int8_scales import Int8Scales
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from versiontree.job_settings import EncoderConversionSettings
-from workers.training.checkpoints import CheckpointStore
+from workers.training.checkpoints import CheckpointStore, seeded_generator
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.disk import atomic_folders
 from workers.training.hidden_states import Teacher
@@ -22,24 +25,36 @@ from workers.training.lower_training import STAGE as DISTIL_STAGE
 from workers.training.lower_training import (
     Distillation,
     DistillationRates,
+    Variances,
     load_lower_state_dict,
     lower_state_dict,
     measure_variances,
 )
+from workers.training.mixer_training import STAGE as MIXER_STAGE
+from workers.training.mixer_training import MixerTraining, cache_states
 from workers.training.multi_gpu import run_on_all_gpus
+from workers.training.optimizer import with_prefix
 from workers.training.precision import Precision, configure_torch
 from workers.training.progress import Reporter
 from workers.training.ridge_regression import STAGE as CLOSED_FORM_STAGE
-from workers.training.ridge_regression import RidgeFit, first_batches, fit_context
+from workers.training.ridge_regression import RidgeFit, first_batches
 from workers.training.sequences import TokenSequence
-from workers.training.simulated_misses import FragmentFrequencies, LevelFunction, MissSampler, SimulatedTable
+from workers.training.simulated_misses import (
+    FragmentFrequencies,
+    LevelFunction,
+    MissSampler,
+    SimulatedTable,
+    constant_level,
+)
 from workers.training.training_corpus import BatchSampler, TrainingCorpus, write_general_text
-from workers.training.training_loop import Budget, train_stage
+from workers.training.training_loop import Budget, load_finished, train_stage
 from workers.training.unexplained_variance import level_functions, measure, measure_mixed
 
 BATCHES_FOR_VARIANCE = 16
-# The coverage, in %, of the simulated table that conversion is trained and measured with.
+# The coverage, in %, of the simulated table that conversion is measured and distilled with, and of those that
+# the mixer is trained with.
 ALPHA = 50.0
+MIXER_ALPHAS = (20.0, 35.0, 50.0, 65.0, 80.0)
 INT8_TOKENS = 10_000
 """Tokens of training text on which the ranges of int8 inputs are measured."""
 
@@ -47,10 +62,9 @@ INT8_TOKENS = 10_000
 @dataclass(frozen=True, kw_only=True)
 class ConvertSettings(EncoderConversionSettings):
     """name: of the root (None: the checkpoint's). counted_tokens: of the corpus, to find its frequent
-    fragments. context_rank: rank of the term for context outside the fragment. context_tokens,
-    held_out_tokens: to fit that and to measure, at most a half and a tenth of ridge_tokens. general_tokens:
-    of the held-out text kept with the root, to evaluate domains on. complete_share, table_share: of the
-    distilled sequences, those looked up with complete fragments and as in a table; the rest by uni-grams.
+    fragments. held_out_tokens: to measure, at most a tenth of ridge_tokens. general_tokens: of the held-out
+    text kept with the root, to evaluate domains on. complete_share, table_share: of the distilled sequences,
+    those looked up with complete fragments and as in a table; the rest by uni-grams.
     """
 
     name: str | None = None
@@ -58,8 +72,6 @@ class ConvertSettings(EncoderConversionSettings):
     precision: str = "auto"
     counted_tokens: int = 2_000_000
     ridge_penalty: float = 10.0
-    context_rank: int = 64
-    context_tokens: int = 30_000
     held_out_tokens: int = 6_000
     evaluation_tokens: int = 1_000
     general_tokens: int = 6_000
@@ -134,6 +146,7 @@ def convert_in_process(
     conversion = _Conversion(root, training, settings, precision, reporter, checkpoints or CheckpointStore())
     reporter.report(1)
     report = conversion.run()
+    root.config = replace(root.config, ladder=conversion.ladder)
     with atomic_folders(out_root, out_lower):
         root.save(out_root, report)
         if conversion.int8 is not None:
@@ -154,26 +167,31 @@ class _Conversion:
         checkpoints: CheckpointStore,
     ) -> None:
         full = root.checkpoint_lower().to(precision.device)
-        rank = min(settings.context_rank, root.config.hidden)
-        self.local = LocalLower.from_full(full, root.config, context_rank=rank)
+        self._norm_at_cut = full.layers[-1].output_norm
+        self.local = LocalLower.from_full(full, root.config)
         self._teacher = Teacher(full, root.upper.to(precision.device), precision)
         self._positions = _position_features(full, root.config.max_tokens)
         self._config, self._corpus, self._settings = root.config, corpus, settings
         self._precision, self._reporter, self._checkpoints = precision, reporter, checkpoints
         self._held_out = corpus.held_out_batches(min(settings.held_out_tokens, settings.ridge_tokens // 10))
-        frequencies = FragmentFrequencies.of(
+        self._frequencies = FragmentFrequencies.of(
             corpus.sequences_to_count(settings.counted_tokens), root.config.n, root.config.missing_id
         )
-        self._table = SimulatedTable(frequencies, ALPHA)
+        self._table = SimulatedTable(self._frequencies, ALPHA)
+        self.ladder = root.config.ladder
         self.int8: Int8Scales | None = None
 
     def run(self) -> dict[str, Any]:
         report = self._closed_form()
+        if self._settings.mixer_tokens:
+            self._mix()
+            report["mixer"] = self._measure(self._levels)
         if self._settings.distil_tokens:
             self._distil()
             report["distilled"] = self._measure(self._levels)
+        report["ladder"] = self._choose_ladder()
         table = self._table.level_function(leave_one_out=False)
-        report["table"] = self._measure({f"alpha_{ALPHA:g}": table})
+        report["table"] = {f"alpha_{ALPHA:g}": report["ladder"][report["ladder"]["kept"]]}
         report["mixed"] = measure_mixed(
             self.local, self._teacher, self._held_out, self._config, self._reporter, table
         )
@@ -208,23 +226,71 @@ class _Conversion:
             penalty=settings.ridge_penalty,
             seed=settings.seed,
         ).fit(batches, self._reporter)
-        if len(self.local.context_up):
-            few = first_batches(batches, min(settings.context_tokens, settings.ridge_tokens // 2))
-            table = self._table.level_function(leave_one_out=True)
-            fit_context(self.local, self._teacher, few, table, self._config, self._reporter)
         report["closed_form"] = self._measure(self._levels)
         self._checkpoints.save("closed form", 1, lower_state_dict(self.local), report)
         return report
 
+    def _mix(self) -> None:
+        """Train a mixer on cached states and set it; or set the one that a finished stage left."""
+        settings, config = self._settings, self._config
+        mixer = _new_mixer(self._norm_at_cut, settings.seed).to(self._precision.device)
+        finished = load_finished(self._checkpoints, "mixer")
+        if finished is None:
+            cached = cache_states(
+                self.local,
+                self._teacher,
+                self._corpus.train_batches(settings.mixer_tokens, stage=MIXER_STAGE),
+                self._views(),
+                config,
+                settings.seed,
+                self._reporter,
+            )
+            training = MixerTraining(mixer, self._teacher, cached, self._variances(), settings.seed)
+            train_stage("mixer", training, Budget(len(training)), self._reporter, self._checkpoints)
+        else:
+            mixer.load_state_dict(with_prefix(finished.tensors, "mixer."))
+        self.local.mixer = mixer.requires_grad_(False).eval()
+
+    def _views(self) -> list[list[LevelFunction]]:
+        """How the mixer's texts are read: as tables of several coverages and each ladder have them, and by
+        uni-grams alone."""
+        tables = [
+            [SimulatedTable(self._frequencies, alpha, ladder) for alpha in MIXER_ALPHAS]
+            for ladder in self._ladders.values()
+        ]
+        unigrams = constant_level(fragments.level_count(self._config.n) - 1)
+        return [*([one.level_function(leave_one_out=True) for one in each] for each in tables), [unigrams]]
+
+    def _choose_ladder(self) -> dict[str, Any]:
+        """Set the ladder whose table has the least error after the last layer; of equal ones, the shorter."""
+        tables = {name: SimulatedTable(self._frequencies, ALPHA, one) for name, one in self._ladders.items()}
+        found = self._measure(
+            {name: table.level_function(leave_one_out=False) for name, table in tables.items()}
+        )
+        best = min(found, key=lambda name: found[name]["last"])
+        self.ladder, self._table = self._ladders[best], tables[best]
+        return {"alpha": ALPHA, "kept": best, **found}
+
+    @property
+    def _ladders(self) -> dict[str, tuple[str, ...]]:
+        """The ladders to choose from by their names, shorter ones first."""
+        names = tuple(fragments.level_names(self._config.n))
+        without = tuple(name for name in names if name == names[0] or not name.endswith("_bigram"))
+        return {"without bi-grams": without, "all": names} if without != names else {"all": names}
+
+    def _variances(self) -> Variances:
+        batches = self._corpus.train_batches(self._settings.ridge_tokens, stage=CLOSED_FORM_STAGE)
+        few = batches[:BATCHES_FOR_VARIANCE]
+        return measure_variances(self._teacher, few, self._config, self._reporter)
+
     def _distil(self) -> None:
         settings, corpus = self._settings, self._corpus
-        few = corpus.train_batches(settings.ridge_tokens, stage=CLOSED_FORM_STAGE)[:BATCHES_FOR_VARIANCE]
         sampler = BatchSampler(corpus, settings.distil_tokens, DISTIL_STAGE)
         distillation = Distillation(
             self.local,
             self._teacher,
             self._config,
-            measure_variances(self._teacher, few, self._config, self._reporter),
+            self._variances(),
             MissSampler(self._table, settings.complete_share, settings.table_share),
             sampler,
             DistillationRates(
@@ -255,6 +321,17 @@ class _Conversion:
     ) -> dict[str, dict[str, Any]]:
         held_out = batches or self._held_out
         return measure(self.local, self._teacher, held_out, self._config, self._reporter, levels)
+
+
+def _new_mixer(norm: LayerNorm, seed: int) -> ContextMixer:
+    """A mixer of a third of the hidden width, with seeded weights. Its last norm is that of the checkpoint's
+    states at the cut."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seeded_generator(seed, MIXER_STAGE).initial_seed())
+        hidden = len(norm.weight)
+        mixer = ContextMixer(hidden, width=max(1, hidden // 96) * HEAD_SIZE, inner=hidden)
+    mixer.output_norm.load_state_dict(norm.state_dict())
+    return mixer
 
 
 def _position_features(full: FullLower, max_tokens: int) -> Tensor:

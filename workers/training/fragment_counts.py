@@ -1,6 +1,6 @@
 """Counts fragments with DuckDB, and selects those a table keeps (paper sections 5.1 and 7.7)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from fractions import Fraction
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference.errors import HplmError
+from inference.hplm.fragments import in_ladder
 from workers.training.disk import DISK_FULL, is_disk_full
 from workers.training.ngrams import EDGE, FULL, PAIR, TOKEN, TRIGRAM, Ids, Packing, Window
 
@@ -107,6 +108,13 @@ class FragmentTables:
         self._run(f"DROP TABLE {_counted(kind)}")
         self._run(f"ALTER TABLE kept RENAME TO {_counted(kind)}")
         return self.total(kind)
+
+    def most_frequent(self, kind: str, limit: int) -> tuple[Ids, Ids]:
+        """The `limit` most frequent fragments [F, n] and their counts [F]; ties in ascending order of ids."""
+        query = f"SELECT * FROM {_counted(kind)} ORDER BY count DESC, {self._key} LIMIT {limit}"
+        columns = self._run(query).fetchnumpy()
+        found = self._packing.unpack([columns[name] for name in self._packing.columns])
+        return found, columns["count"].astype(np.int64)
 
     def fragments(self, kind: str) -> Iterator[Ids]:
         """Yield the fragments [F, n] of a table, unordered, in chunks."""
@@ -212,6 +220,7 @@ def choose_fragments(
     out: Path,
     *,
     alpha: float,
+    ladder: Collection[str],
     vocabulary: int | None,
     key_of: Callable[[Ids], Ids],
     on_progress: Callable[[int], None],
@@ -220,9 +229,9 @@ def choose_fragments(
     coverage, different, tokens}.
 
     Kept are: the most frequent full fragments, tri-grams and bi-grams that cover `alpha` % of each kind's
-    occurrences; at the ends of texts all fragments of at most two tokens, and the longer ones that cover
-    `alpha` %; all uni-grams of the corpus, or for a root, which is the last fallback, of a vocabulary of this
-    size.
+    occurrences, as far as their levels are in the ladder; at the ends of texts all fragments of at most two
+    tokens, and the longer ones that cover `alpha` %; all uni-grams of the corpus, or for a root, which is the
+    last fallback, of a vocabulary of this size.
     """
     coverage, different = {}, {}
     for kind in window.kinds:
@@ -234,12 +243,13 @@ def choose_fragments(
             _, covered = tables.select_covering(kind, alpha)
             coverage[name] = covered / occurrences if occurrences else 0.0
         for part in _kept(tables, window, kind, alpha):
-            tables.choose(key_of(part), part)
+            wanted = part if kind == EDGE else part[in_ladder(part, ladder, window.missing)]
+            tables.choose(key_of(wanted), wanted)
     _, tokens = tables.total(TOKEN)
     if vocabulary is not None:
         every = window.unigrams(np.arange(vocabulary, dtype=np.int64))
         tables.choose(key_of(every), every)
-    rows = _write(tables, out, on_progress)
+    rows = write_chosen(tables, out, on_progress)
     return {"rows": rows, "coverage": coverage, "different": different, "tokens": tokens}
 
 
@@ -262,7 +272,8 @@ def _kept(tables: FragmentTables, window: Window, kind: str, alpha: float) -> It
         yield window.both_bigrams(part) if kind == PAIR else part
 
 
-def _write(tables: FragmentTables, out: Path, on_progress: Callable[[int], None]) -> int:
+def write_chosen(tables: FragmentTables, out: Path, on_progress: Callable[[int], None]) -> int:
+    """Write the chosen fragments to `out`, ordered by key, and return their number."""
     rows, last = 0, None
     with out.open("xb") as file:
         for keys, part in tables.chosen():

@@ -226,7 +226,9 @@ class _DomainPretraining:
         settings, config = self._settings, self._model.config
         sampler = BatchSampler(self._corpus, settings.tokens, STAGE)
         counted = self._corpus.sequences_to_count(settings.counted_tokens)
-        table = SimulatedTable(FragmentFrequencies.of(counted, config.n, config.missing_id), ALPHA)
+        table = SimulatedTable(
+            FragmentFrequencies.of(counted, config.n, config.missing_id), ALPHA, config.ladder
+        )
         misses = MissSampler(table, settings.complete_share, settings.table_share)
         variance = self._variance(
             first_batches(sampler.batches, settings.batch_tokens * BATCHES_FOR_VARIANCE)

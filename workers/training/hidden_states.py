@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from inference.hplm.compose import Composition, compose
+from inference.hplm.compose import compose
 from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.upload import Upload
@@ -69,32 +69,19 @@ def full_states(
     return states.float()
 
 
-def local_slots(
+def local_states(
     local: LocalLower, batch: Batch, precision: Precision, words: SparseAdamW | None = None
 ) -> Tensor:
-    """The contributions [B, T, n, d] float32 of each token's fragment.
+    """States at the cut from fragments, [B, T, d] float32.
 
     words: the rows of the word embeddings that are being trained, in place of the table.
     """
     unique = batch.unique if words is None else words.row_numbers(batch.unique)
-    lookups = torch.from_numpy(unique)
+    there, lookups = batch.on_device, torch.from_numpy(unique)
     with precision.autocast():
         if words is None:
             rows: Tensor = local(lookups)
         else:
             rows = functional_call(local, {WORDS: words.rows}, (lookups,))
-    return rows.float()[batch.on_device.lookup_index]
-
-
-def local_states(
-    local: LocalLower, batch: Batch, precision: Precision, words: SparseAdamW | None = None
-) -> Tensor:
-    """States at the cut from fragments, [B, T, d] float32."""
-    slots = local_slots(local, batch, precision, words)
-    return compose_batch(slots, batch, local.composition)
-
-
-def compose_batch(slots: Tensor, batch: Batch, parts: Composition) -> Tensor:
-    """`compose` for a batch."""
-    there = batch.on_device
-    return compose(slots, there.lengths, parts, there.types, there.levels)
+    slots = rows.float()[there.lookup_index]
+    return compose(slots, there.lengths, local.composition, there.types, there.levels)

@@ -19,10 +19,13 @@ import torch
 from inference.hplm import fragments
 from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.plot_writer import write_plot
+from inference.hplm.plot import PlotTable
+from inference.hplm.plot_writer import INDEX_BYTES_PER_ROW, write_plot
+from inference.hplm.quantization import row_dtype
 from inference.hplm.root_config import RootConfig
 from inference.text.tokenization import ROOT_FILE, TOKENIZER_FILE
 from versiontree.job_settings import TableSettings
+from workers.training.best_rows import choose_best
 from workers.training.corpus import CorpusReader, byte_ranges, texts_between
 from workers.training.disk import Report, atomic_folders, build_once
 from workers.training.fragment_counts import CHOSEN_FILE, FragmentTables, choose_fragments
@@ -33,6 +36,8 @@ VECTORS_FILE: Final = "vectors.f2"
 BATCHES_OF_A_PIECE: Final = 32
 # Texts between two progress reports, and tokens that are counted together.
 _REPORT_EVERY = 200
+# More than the headers of a table's files take.
+_FIXED_BYTES = 65_536
 _TOKENS_PER_INSERT = 250_000
 
 Piece = tuple[int, int]
@@ -41,11 +46,12 @@ ProgressCallback = Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlotSettings(TableSettings):
-    """fragments_per_batch: computed together. memory_mb: DuckDB's memory limit,
+class PlotSettings:
+    """vectors: their number format. fragments_per_batch: computed together. memory_mb: DuckDB's memory limit,
     beyond which it spills to disk. piece_bytes: of the corpus, counted as one part.
     """
 
+    vectors: str = TableSettings.vectors
     seed: int = 0
     device: str = "auto"
     precision: str = "auto"
@@ -56,14 +62,23 @@ class PlotSettings(TableSettings):
 
 @dataclass(frozen=True)
 class PlotInputs:
-    """What a table is built from. alpha: coverage in %. all_unigrams: True for the table of a root."""
+    """What a table is built from. all_unigrams: True for the table of a root. above: the tables of its
+    ancestors. Its rows are those that cover `alpha` % of the corpus, or the best that `budget_mb` holds:
+    exactly one of both is set.
+    """
 
     root: Path
     lower: Path
     corpus: Path
-    alpha: float
     all_unigrams: bool
     settings: PlotSettings
+    alpha: float | None = None
+    budget_mb: float | None = None
+    above: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.alpha is None) == (self.budget_mb is None):
+            raise ValueError("a table is built with a coverage (alpha) or a size (budget_mb)")
 
 
 class PlotBuilder:
@@ -106,9 +121,11 @@ class PlotBuilder:
         on_progress: ProgressCallback,
     ) -> dict[str, Any]:
         """Write the table from its parts and return its plot.json; progress is in fragments."""
+        chosen_by = {"alpha": self._inputs.alpha, "budget_mb": self._inputs.budget_mb}
         meta = {
             "missing_id": self.config.missing_id,
-            "alpha": self._inputs.alpha,
+            **{name: value for name, value in chosen_by.items() if value is not None},
+            "ladder": self.config.ladder,
             "lower_digest": self._inputs.lower.name,
         }
         with atomic_folders(out):
@@ -171,16 +188,33 @@ class PlotBuilder:
 
     def _choose(self, counted: Sequence[Path], folder: Path, on_progress: ProgressCallback) -> Report:
         with self._tables(folder, lambda: on_progress(0)) as tables:
-            return choose_fragments(
-                tables,
-                self.window,
-                counted,
-                folder / CHOSEN_FILE,
-                alpha=self._inputs.alpha,
-                vocabulary=self.config.vocab if self._inputs.all_unigrams else None,
+            given = (tables, self.window, counted, folder / CHOSEN_FILE)
+            vocabulary = self.config.vocab if self._inputs.all_unigrams else None
+            if self._inputs.alpha is not None:
+                return choose_fragments(
+                    *given,
+                    alpha=self._inputs.alpha,
+                    ladder=self.config.ladder,
+                    vocabulary=vocabulary,
+                    key_of=fragments.pack,
+                    on_progress=on_progress,
+                )
+            return choose_best(
+                *given,
+                rows=self._rows_of_budget(),
+                ladder=self.config.ladder,
+                above=[PlotTable.open(table).keys for table in self._inputs.above],
+                vocabulary=vocabulary,
                 key_of=fragments.pack,
                 on_progress=on_progress,
             )
+
+    def _rows_of_budget(self) -> int:
+        """How many rows fit the budget beside the composition."""
+        composition = sum(4 * value.numel() for value in self.lower.composition.tensors().values())
+        row = row_dtype(self._settings.vectors, self.window.n, self.config.hidden)
+        room = 1e6 * (self._inputs.budget_mb or 0) - composition - _FIXED_BYTES
+        return max(0, int(room // (row.itemsize + INDEX_BYTES_PER_ROW)))
 
     def _compute(self, piece: Piece, chosen: Path, folder: Path, on_progress: ProgressCallback) -> Report:
         first, last = piece

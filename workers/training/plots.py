@@ -23,20 +23,25 @@ def build_plot(
     lower: Path,
     corpus: Path,
     out: Path,
-    alpha: float,
     settings: PlotSettings,
     reporter: Reporter,
     all_unigrams: bool,
+    alpha: float | None = None,
+    budget_mb: float | None = None,
+    above: Sequence[Path] = (),
     staging: Path | None = None,
 ) -> dict[str, Any]:
-    """Write a table to `out` and report {rows, bytes, levels, coverage, alpha, vectors, fragments, tokens}.
+    """Write a table to `out` and report {rows, bytes, levels, coverage, vectors, fragments, tokens}.
 
-    Does all parts of the build in this process. `staging` keeps finished parts, so that a killed build
-    resumes; by default they are in a temporary folder beside `out`. Raises HplmError: "corpus_too_small",
-    "invalid_encoding", "out_of_disk", "out_of_memory".
+    Its rows cover `alpha` % of the corpus, or are the best ones that `budget_mb` holds beside the tables
+    `above`. Does all parts of the build in this process. `staging` keeps finished parts, so that a killed
+    build resumes; by default they are in a temporary folder beside `out`. Raises HplmError:
+    "corpus_too_small", "invalid_encoding", "out_of_disk", "out_of_memory".
     """
     require_texts(corpus)
-    builder = PlotBuilder(PlotInputs(root, lower, corpus, alpha, all_unigrams, settings))
+    builder = PlotBuilder(
+        PlotInputs(root, lower, corpus, all_unigrams, settings, alpha, budget_mb, tuple(above))
+    )
     with _folder(staging, out) as folder:
         ranges = builder.count_pieces()
         reporter.start_stage("count fragments", ranges[-1][1])
@@ -54,13 +59,12 @@ def build_plot(
             builder.compute(piece, folder / "chosen", part, progress_callback(reporter, piece[0]))
         reporter.start_stage("write table", chosen["rows"])
         about = builder.write(folder / "chosen", pieces, computed, out, progress_callback(reporter))
-    return plot_report(about, chosen, out, alpha)
+    return plot_report(about, chosen, out)
 
 
-def plot_report(about: dict[str, Any], chosen: Report, out: Path, alpha: float) -> dict[str, Any]:
+def plot_report(about: dict[str, Any], chosen: Report, out: Path) -> dict[str, Any]:
     """The report of a build; `fragments`: the number of different ones in the corpus."""
     return _table_report(about, out) | {
-        "alpha": alpha,
         "coverage": chosen["coverage"],
         "fragments": chosen["different"],
         "tokens": chosen["tokens"],

@@ -1,24 +1,23 @@
 """The closed-form fit of a local lower half: ridge regressions on the hidden states of fragments."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from inference.hplm import fragments
-from inference.hplm.compose import CONTEXT_PARTS, Composition
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
 from inference.hplm.upload import Upload
 from workers.training.checkpoints import seeded_rng
-from workers.training.hidden_states import Teacher, compose_batch, local_slots
+from workers.training.hidden_states import Teacher
 from workers.training.ngrams import Window
 from workers.training.precision import Precision
 from workers.training.progress import Reporter
 from workers.training.sequences import Batch, TokenSequence, make_batch
-from workers.training.simulated_misses import LevelFunction, MissSampler, constant_level, shorten_batch
+from workers.training.simulated_misses import MissSampler
 
 
 class NormalEquations:
@@ -55,22 +54,6 @@ class NormalEquations:
         self._xx.diagonal().sub_(penalties)
         solution = torch.cholesky_solve(self._xy, factor)
         return solution[:-1].float(), solution[-1].float()
-
-    def solve_low_rank(self, rank: int, penalty_share: float) -> tuple[Tensor, Tensor]:
-        """Reduced-rank regression: `down` [features, rank] and `up` [rank, targets], float32, without a bias.
-
-        penalty_share: the penalty, as a share of the mean variance of a feature.
-        """
-        xx, xy, count = self._xx[:-1, :-1], self._xy[:-1], self._xx[-1, -1].clamp(min=1)
-        variance = xx.diagonal() - self._xx[-1, :-1].square() / count
-        penalty = penalty_share * variance.mean() + 1e-6
-        penalised = xx.clone()
-        penalised.diagonal().add_(penalty)
-        factor = torch.linalg.cholesky(penalised)
-        weights = torch.cholesky_solve(xy, factor)
-        _, directions = torch.linalg.eigh(weights.T @ xx @ weights)
-        up = directions[:, -rank:].T
-        return (weights @ up.T).float(), up.float()
 
 
 # Rows to collect before they are multiplied: of one combination of levels, and of all together.
@@ -227,58 +210,6 @@ def _kept_levels(window: Window) -> list[int]:
         for level in range(fragments.level_count(window.n))
         if fragments.level_extent(level, window.n) in wanted
     ]
-
-
-# A share of the mean variance; small, because there are thousands of rows per feature.
-PENALTY_SHARE = 0.01
-
-
-@torch.no_grad()
-def fit_context(
-    local: LocalLower,
-    teacher: Teacher,
-    batches: Sequence[list[TokenSequence]],
-    table: LevelFunction,
-    config: RootConfig,
-    reporter: Reporter,
-) -> None:
-    """Fit `local`'s context term, of the rank it was created with.
-
-    The texts are looked up with complete fragments, as in a table, and by uni-grams alone.
-    """
-    rank = len(local.context_up)
-    levels = (constant_level(0), table, constant_level(fragments.level_count(config.n) - 1))
-    equations = NormalEquations(CONTEXT_PARTS * config.hidden, config.hidden)
-    reporter.start_stage("context", len(batches) + 1)
-    without = without_context(local.composition)
-    for done, sequences in enumerate(batches, start=1):
-        batch = make_batch(sequences, config, teacher.precision.device)
-        target = teacher.at_cut(batch)
-        for level_function in levels:
-            reporter.raise_if_cancelled()
-            shortened = shorten_batch(batch, level_function, config.missing_id)
-            sums = compose_batch(local_slots(local, shortened, teacher.precision), shortened, without)
-            equations.add(_context_features(sums, batch), batch.tokens_of(target - sums))
-        reporter.report(done)
-    down, up = equations.solve_low_rank(rank, PENALTY_SHARE)
-    local.context_down.copy_(down.reshape(CONTEXT_PARTS, config.hidden, rank))
-    local.context_up.copy_(up)
-    reporter.report(len(batches) + 1)
-
-
-def without_context(parts: Composition) -> Composition:
-    """The same composition with a context term of rank 0."""
-    return replace(parts, context_down=parts.context_down[:, :, :0], context_up=parts.context_up[:0])
-
-
-def _context_features(sums: Tensor, batch: Batch) -> Tensor:
-    """[N, 4 * d]: each token's own sum, the previous one, the next one, and the mean of its text, from sums
-    [B, T, d] that are zero at padding.
-    """
-    zero = torch.zeros_like(sums[:, :1])
-    before, after = torch.cat((zero, sums[:, :-1]), dim=1), torch.cat((sums[:, 1:], zero), dim=1)
-    mean = (sums.sum(1, keepdim=True) / batch.on_device.lengths[:, None, None]).expand_as(sums)
-    return batch.tokens_of(torch.cat((sums, before, after, mean), dim=-1))
 
 
 def first_batches(batches: Sequence[list[TokenSequence]], tokens: int) -> list[list[TokenSequence]]:

@@ -4,7 +4,7 @@ Misses are not random: rare fragments are missing, and so are those around them 
 conversion is trained and measured with the table that its own corpus would give.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,10 +81,18 @@ def _count(occurrences: Ids) -> tuple[Ids, Ids]:
 
 
 class SimulatedTable:
-    """The keys of the table that keeps the fragments covering `alpha` % of the counted occurrences."""
+    """The keys of the table that keeps the fragments covering `alpha` % of the counted occurrences.
 
-    def __init__(self, frequencies: FragmentFrequencies, alpha: float) -> None:
+    ladder: the names of the levels that the table holds (default: all).
+    """
+
+    def __init__(
+        self, frequencies: FragmentFrequencies, alpha: float, ladder: Collection[str] | None = None
+    ) -> None:
         self._window = frequencies.window
+        names = fragments.level_names(self._window.n)
+        self._ladder = names if ladder is None else ladder
+        self._held = np.array([name in self._ladder for name in names])
         self._keys = [self._kept_keys(frequencies, alpha, less) for less in (0, 1)]
 
     def levels(self, complete: Ids, *, leave_one_out: bool) -> Levels:
@@ -95,11 +103,14 @@ class SimulatedTable:
         n, missing = self._window.n, self._window.missing
         levels = np.full(len(complete), fragments.level_count(n) - 1, dtype=np.int64)
         left = np.arange(len(complete))
+        incomplete = fragments.fragment_levels(complete, missing) > 0
         for level in fragments.fallback_order(n)[:-1]:
-            keys = fragments.pack(fragments.shorten(complete[left], level, missing))
-            hit = _contains(self._keys[int(leave_one_out)], keys)
-            levels[left[hit]] = level
-            left = left[~hit]
+            # At the ends of a text a part may be of a later level than this one, and be held without it.
+            sought = left if self._held[level] else left[incomplete[left]]
+            keys = fragments.pack(fragments.shorten(complete[sought], level, missing))
+            found = sought[_contains(self._keys[int(leave_one_out)], keys)]
+            levels[found] = level
+            left = np.setdiff1d(left, found, assume_unique=True)
         return levels
 
     def level_function(self, *, leave_one_out: bool) -> LevelFunction:
@@ -117,7 +128,11 @@ class SimulatedTable:
                 small = (different != self._window.missing).sum(axis=1) <= SMALL_EDGE
                 chosen = np.where(small, remaining > 0, chosen)
             kept = different[chosen]
-            keys.append(fragments.pack(self._window.both_bigrams(kept) if kind == PAIR else kept))
+            if kind == PAIR:
+                kept = self._window.both_bigrams(kept)
+            if kind != EDGE:
+                kept = kept[fragments.in_ladder(kept, self._ladder, self._window.missing)]
+            keys.append(fragments.pack(kept))
         return np.unique(np.concatenate(keys))
 
 

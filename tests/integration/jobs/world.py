@@ -33,7 +33,7 @@ from versiontree.tree.services.roots import root_register
 
 Folders = Mapping[str, Path]
 
-SMALL_CONVERT = {"ridge_tokens": 2_000, "distil_tokens": 2_000}
+SMALL_CONVERT = {"ridge_tokens": 2_000, "mixer_tokens": 1_000, "distil_tokens": 2_000}
 SMALL_FINE_TUNE = {"epochs": 1, "max_epochs": 1, "min_steps": 0, "adapter": 4}
 
 

@@ -84,7 +84,8 @@ def test_a_root_of_the_hub_is_not_held_against_anything(staff: Client) -> None:
 def test_the_settings_of_a_domain_are_folded_away_and_sent(staff: Client, root: Version) -> None:
     text = tree_factory.corpus(None, "medicine")
     add = reverse("admin:tree_domain_add")
-    assert set(settings_shown(staff, add)) == {*setting_specs(JobKind.FURTHER_PRETRAIN), "vectors"}
+    both = (JobKind.FURTHER_PRETRAIN, JobKind.BUILD_PLOT)
+    assert set(settings_shown(staff, add)) == {name for kind in both for name in setting_specs(kind)}
     form = {"name": "biomedicine", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
     assert staff.post(add, form | {"distillation_weight": "2", "vectors": "int8"}).status_code == 302
     first = tree_factory.do_jobs(Version.unscoped.get(domain__name="biomedicine"))

@@ -21,6 +21,7 @@ from versiontree.tree.models import Version
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_create
 from versiontree.tree.services.roots import root_register
+from versiontree.tree.training_settings import rows_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
@@ -43,6 +44,7 @@ def test_registering_a_root_plans_a_conversion_and_its_plot(tmp_path: Path, db: 
     assert convert.params["settings"] == {"distil_tokens": 1000, "lower_layers": 2}
     assert build.after == convert
     assert (build.params["alpha"], build.params["all_unigrams"]) == (80.0, True)
+    assert "budget_mb" not in build.params
     assert tree_factory.do_jobs(version).state == "ready"
 
 
@@ -62,6 +64,8 @@ def test_a_root_that_cannot_be_registered_is_refused(
         ({"settings": [1]}, ErrorCode.INVALID_FIELD, "settings"),
         ({"alpha": 101}, ErrorCode.INVALID_FIELD, "alpha"),
         ({"alpha": float("nan")}, ErrorCode.INVALID_FIELD, "alpha"),
+        ({"budget_mb": 0}, ErrorCode.INVALID_FIELD, "budget_mb"),
+        ({"alpha": 50, "budget_mb": 64}, ErrorCode.INVALID_FIELD, "budget_mb"),
     ]
     for changes, code, param in refusals:
         refused(partial(register, tmp_path, **({"name": "another"} | changes)), code, param)
@@ -79,13 +83,21 @@ def test_a_domain_grows_from_a_root_and_learns_its_corpus(root: Version, acme: T
     assert {job.tenant for job in (pretrain, build)} == {acme.tenant}
 
 
-def test_an_update_stands_below_the_newest_ready_version_and_keeps_its_coverage(domain: Version) -> None:
-    more = tree_factory.corpus(None, "more")
-    second = domain_update(domain=tree_factory.domain_of(domain), corpus=more, actor=None)
-    assert (second.number, second.parent, second.config["alpha"]) == (2, domain, 50.0)
-    tree_factory.do_jobs(second)
-    third = domain_update(domain=tree_factory.domain_of(domain), corpus=more, actor=None, alpha=10)
-    assert (third.number, third.parent, third.config["alpha"]) == (3, second, 10.0)
+def test_an_update_stands_below_the_newest_ready_version_and_keeps_how_its_rows_were_chosen(
+    domain: Version,
+) -> None:
+    more, parent = tree_factory.corpus(None, "more"), domain
+    updates: list[tuple[dict[str, float], dict[str, float]]] = [
+        ({}, {"budget_mb": 64.0}),
+        ({"alpha": 10}, {"alpha": 10.0}),
+        ({}, {"alpha": 10.0}),
+    ]
+    for number, (asked, expected) in enumerate(updates, start=2):
+        version = domain_update(domain=tree_factory.domain_of(domain), corpus=more, actor=None, **asked)
+        build = tree_factory.jobs_in_order(version)[-1]
+        assert (version.number, version.parent) == (number, parent)
+        assert rows_of(version.config) == rows_of(build.params) == expected
+        parent = tree_factory.do_jobs(version)
 
 
 def test_a_domain_is_not_updated_while_a_version_of_it_is_built(domain: Version) -> None:

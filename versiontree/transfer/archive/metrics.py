@@ -28,7 +28,7 @@ _DECODER: Final[Types] = {
 }  # fmt: skip
 """What is reported of a decoder."""
 _BY_JOB: Final[Mapping[str, Types]] = {
-    JobKind.CONVERT: {"unconverted": dict, "closed_form": dict, "distilled": dict, **_DECODER},
+    JobKind.CONVERT: {"unconverted": dict, "closed_form": dict, "mixer": dict, "distilled": dict, **_DECODER},
     JobKind.FURTHER_PRETRAIN: {"before": dict, "after": dict},
     JobKind.BUILD_PLOT: _TABLE,
     FORMER_GROWTH: _TABLE,
@@ -46,7 +46,7 @@ _BY_JOB: Final[Mapping[str, Types]] = {
     },
 }
 _STAGE: Final[Types] = {"unexplained": dict}
-_STAGES: Final = ("unconverted", "closed_form", "distilled", "before", "after")
+_STAGES: Final = ("unconverted", "closed_form", "mixer", "distilled", "before", "after")
 _EVALUATED: Final[Types] = {
     "metric": str, "value": FIGURE, "majority_baseline": FIGURE, "per_label": dict, "confusion": dict,
     "class_counts": dict, AGAINST: dict, "plot_hits": dict, "levels": dict, "policy": str, "cascade": dict,
@@ -63,6 +63,8 @@ def node_check(node: Node) -> None:
     alpha = node.config.get("alpha", 0)
     if not is_number(alpha) or not 0 <= alpha <= 100:
         raise invalid_archive(f"alpha in the config of {node.name} is not a share in %.")
+    if not is_number(budget := node.config.get("budget_mb", 1)) or budget <= 0:
+        raise invalid_archive(f"budget_mb in the config of {node.name} is not a size.")
     reports = node.metrics
     known = {*JobKind.values, FORMER_GROWTH}
     if reports.keys() - known or not all(isinstance(one, dict) for one in reports.values()):

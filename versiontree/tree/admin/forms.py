@@ -5,7 +5,6 @@ from typing import Any, Final
 from django import forms
 from django.db.models import QuerySet
 from unfold.widgets import (
-    UnfoldAdminDecimalFieldWidget,
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
@@ -26,19 +25,8 @@ from versiontree.tree.services.hplms import hplm_create, hplm_update, version_se
 from versiontree.tree.services.licenses import root_set_license
 from versiontree.tree.services.roots import root_register
 from versiontree.tree.training_fields import INHERITED_LABEL
-from versiontree.tree.training_settings import DEFAULT_ALPHA
 
 LICENSE_LABELS: Final = {"license": "License", "source_url": "Source URL"}
-
-
-def _alpha_field() -> forms.FloatField:
-    return forms.FloatField(
-        min_value=0,
-        max_value=100,
-        initial=DEFAULT_ALPHA,
-        widget=UnfoldAdminDecimalFieldWidget,
-        help_text="Coverage: the share, in percent, of fragment occurrences that the table keeps.",
-    )
 
 
 def _platform_corpora() -> Any:
@@ -73,7 +61,6 @@ class RootForm(TrainingForm):
         widget=UnfoldAdminIntegerFieldWidget,
         help_text="Instead of an encoder's preset. Default of a decoder: a third of its layers.",
     )
-    alpha = _alpha_field()
 
     class Meta:
         model = Root
@@ -87,7 +74,6 @@ class RootForm(TrainingForm):
             kind=data["kind"],
             source=data["source"],
             corpus=data["corpus"],
-            alpha=data["alpha"],
             settings=self.settings(),
             **self.plot_settings(),
             license=data["license"],
@@ -123,7 +109,6 @@ class DomainForm(TrainingForm):
         help_text="A ready version of a root or domain.",
     )
     corpus = _corpus_field()
-    alpha = _alpha_field()
     unpublished = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanSwitchWidget,
@@ -144,7 +129,6 @@ class DomainForm(TrainingForm):
             name=data["name"],
             description=data["description"],
             corpus=data["corpus"],
-            alpha=data["alpha"],
             settings=self.settings(),
             **self.plot_settings(),
             published=not data["unpublished"],
@@ -160,7 +144,6 @@ class DomainUpdateForm(TrainingForm):
     plot_empty_label = INHERITED_LABEL
 
     corpus = _corpus_field(help_text="A corpus of the platform, or of the domain's tenant.")
-    alpha = _alpha_field()
 
     class Meta:
         model = Domain
@@ -178,7 +161,6 @@ class DomainUpdateForm(TrainingForm):
         return domain_update(
             domain=self.instance,
             corpus=data["corpus"],
-            alpha=data["alpha"],
             settings=self.settings(),
             **self.plot_settings(),
             actor=actor,

@@ -21,7 +21,7 @@ from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, RootKi
 from versiontree.tree.models.hplm import MAX_CANARY_PERCENT
 from versiontree.tree.models.version import VersionPolicy
 from versiontree.tree.services.aliases import Rollback
-from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
+from versiontree.tree.training_settings import DEFAULT_VECTORS
 
 FREE_OBJECT = {"type": "object", "additionalProperties": True}
 
@@ -187,7 +187,8 @@ class TreeQuerySerializer(serializers.Serializer[Any]):
 class RootRegisterSerializer(StrictSerializer):
     """A new root: a checkpoint folder or hub id, and the platform corpus to convert an encoder with.
 
-    A decoder's source may be a GGUF file, and it takes no ``corpus``, ``alpha`` and ``vectors``.
+    A decoder's source may be a GGUF file, and it takes no ``corpus``, ``alpha``, ``budget_mb`` and
+    ``vectors``.
     """
 
     name = serializers.CharField()
@@ -197,16 +198,18 @@ class RootRegisterSerializer(StrictSerializer):
     source_url = serializers.CharField(required=False, allow_blank=True, default="")
     corpus = serializers.IntegerField(required=False, allow_null=True, default=None)
     lower_layers = serializers.IntegerField(required=False, allow_null=True, default=None)
-    alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
+    alpha = serializers.FloatField(required=False, allow_null=True, default=None)
+    budget_mb = serializers.FloatField(required=False, allow_null=True, default=None)
     vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)
     settings = ConversionSettingsField()
 
 
 class DomainUpdateSerializer(StrictSerializer):
-    """An update of a domain with a corpus. ``alpha`` and ``vectors`` are inherited by default."""
+    """An update of a domain with a corpus. ``alpha`` or ``budget_mb``, and ``vectors`` are inherited."""
 
     corpus = serializers.IntegerField()
     alpha = serializers.FloatField(required=False, allow_null=True, default=None)
+    budget_mb = serializers.FloatField(required=False, allow_null=True, default=None)
     vectors = serializers.CharField(required=False, allow_null=True, default=None)
     settings = PretrainingSettingsField()
 
@@ -217,7 +220,8 @@ class DomainCreateSerializer(StrictSerializer):
     name = serializers.CharField()
     parent = serializers.IntegerField()  # type: ignore[assignment]
     corpus = serializers.IntegerField()
-    alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
+    alpha = serializers.FloatField(required=False, allow_null=True, default=None)
+    budget_mb = serializers.FloatField(required=False, allow_null=True, default=None)
     vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)
     description = serializers.CharField(required=False, allow_blank=True, default="")
     settings = PretrainingSettingsField()

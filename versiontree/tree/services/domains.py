@@ -27,7 +27,14 @@ from versiontree.tree.services.versions import (
     version_transition,
 )
 from versiontree.tree.tokenizer_fit import corpus_warnings
-from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
+from versiontree.tree.training_settings import (
+    DEFAULT_BUDGET_MB,
+    DEFAULT_VECTORS,
+    SettingValue,
+    rows_of,
+    settings_check,
+    table_check,
+)
 
 
 def domain_create(
@@ -37,7 +44,8 @@ def domain_create(
     name: str,
     corpus: Corpus,
     actor: Actor,
-    alpha: float = DEFAULT_ALPHA,
+    alpha: float | None = None,
+    budget_mb: float | None = None,
     settings: Mapping[str, Any] | None = None,
     description: str = "",
     vectors: str = DEFAULT_VECTORS,
@@ -45,12 +53,16 @@ def domain_create(
 ) -> Version:
     """Create a domain under a ready version of a root or domain; jobs pretrain it and build its table.
 
-    Without a tenant it is the platform's; tenants see it once it is ``published``. Raises ``invalid_field``
-    (also for a decoder), ``conflict`` (the name), ``not_found`` (parent or corpus), ``model_not_ready``,
-    ``corpus_too_small``, ``quota_exceeded``.
+    The table covers ``alpha`` % of the corpus, or is filled with the best rows up to ``budget_mb``, by
+    default ``DEFAULT_BUDGET_MB``. Without a tenant it is the platform's; tenants see it once it is
+    ``published``. Raises ``invalid_field`` (also for a decoder), ``conflict`` (the name), ``not_found``
+    (parent or corpus), ``model_not_ready``, ``corpus_too_small``, ``quota_exceeded``.
     """
     require_slug(name)
-    config = _config(corpus, tenant, alpha, settings, vectors) | corpus_warnings(parent, corpus)
+    table = table_check(
+        alpha=alpha, budget_mb=budget_mb, vectors=vectors, default={"budget_mb": DEFAULT_BUDGET_MB}
+    )
+    config = _config(corpus, tenant, settings, table) | corpus_warnings(parent, corpus)
     with transaction.atomic():
         quota_reserve_version(tenant=tenant, jobs=2)
         if tenant is not None:
@@ -71,39 +83,42 @@ def domain_update(
     corpus: Corpus,
     actor: Actor,
     alpha: float | None = None,
+    budget_mb: float | None = None,
     settings: Mapping[str, Any] | None = None,
     vectors: str | None = None,
 ) -> Version:
     """Create the next version of a domain, pretrained on more text on top of its newest ready version.
 
-    By default it inherits ``alpha`` and ``vectors`` of that version. Raises what ``domain_head`` and
-    ``domain_create`` raise.
+    By default it inherits ``alpha`` or ``budget_mb`` and ``vectors`` of that version. Raises what
+    ``domain_head`` and ``domain_create`` raise.
     """
     earlier = Version.unscoped.filter(domain=domain).first()
     warnings = corpus_warnings(earlier, corpus) if earlier is not None else {}
     with transaction.atomic():
         quota_reserve_version(tenant=domain.tenant, jobs=2)
         head = domain_head(domain=domain)
-        coverage = head.config.get("alpha", DEFAULT_ALPHA) if alpha is None else alpha
-        number_format = head.config.get("vectors", DEFAULT_VECTORS) if vectors is None else vectors
-        config = _config(corpus, domain.tenant, coverage, settings, number_format) | warnings
+        table = table_check(
+            alpha=alpha,
+            budget_mb=budget_mb,
+            vectors=head.config.get("vectors", DEFAULT_VECTORS) if vectors is None else vectors,
+            default=rows_of(head.config) or {"budget_mb": DEFAULT_BUDGET_MB},
+        )
+        config = _config(corpus, domain.tenant, settings, table) | warnings
         return _create_version(domain, head, corpus, config, actor, verb="domain.update")
 
 
 def _config(
     corpus: Corpus,
     tenant: Tenant | None,
-    alpha: float,
     settings: Mapping[str, Any] | None,
-    vectors: str,
+    table: Mapping[str, SettingValue],
 ) -> dict[str, Any]:
     about = corpus_check(corpus=corpus, tenant=tenant)
     corpus_require_size(corpus=corpus, what="A domain", words=django_settings.HMI_CORPUS_MIN_WORDS)
     return {
         "corpus": about,
-        "alpha": alpha_check(alpha),
         "settings": settings_check(JobKind.FURTHER_PRETRAIN, settings),
-        **settings_check(JobKind.BUILD_PLOT, {"vectors": vectors}),
+        **table,
     }
 
 
@@ -135,7 +150,7 @@ def _create_version(
                 JobKind.BUILD_PLOT,
                 {
                     "corpus": config["corpus"],
-                    "alpha": config["alpha"],
+                    **rows_of(config),
                     "all_unigrams": False,
                     "settings": {"vectors": config["vectors"]},
                 },

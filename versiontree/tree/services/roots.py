@@ -20,7 +20,14 @@ from versiontree.tree.services.versions import (
     version_create,
 )
 from versiontree.tree.tokenizer_fit import checkpoint_warnings
-from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
+from versiontree.tree.training_settings import (
+    DEFAULT_ALPHA,
+    DEFAULT_VECTORS,
+    SettingValue,
+    rows_of,
+    settings_check,
+    table_check,
+)
 
 
 def root_register(
@@ -31,7 +38,8 @@ def root_register(
     kind: str = RootKind.ENCODER,
     corpus: Corpus | None = None,
     lower_layers: int | None = None,
-    alpha: float = DEFAULT_ALPHA,
+    alpha: float | None = None,
+    budget_mb: float | None = None,
     settings: Mapping[str, Any] | None = None,
     vectors: str = DEFAULT_VECTORS,
     license: str = "",  # noqa: A002
@@ -40,11 +48,12 @@ def root_register(
     """Register a checkpoint as a new root.
 
     Jobs convert an encoder and build its PLOT from a platform corpus: ``alpha`` is the coverage of the PLOT
-    in %, ``vectors`` its number format ("float16" or "int8"). A job copies a decoder, which has neither
-    corpus nor PLOT. ``lower_layers`` is the number of layers below the cut: by default that of an encoder's
-    preset (the setting ``cut``), and a third of a decoder's. Raises ``invalid_field``, ``missing_field`` (the
-    corpus), ``conflict`` (the name), ``not_found``, ``corpus_too_small``, and what ``checkpoint_source``
-    raises.
+    in % (default: ``DEFAULT_ALPHA``, as one table serves all models of the root), ``budget_mb`` in its place
+    the size, and ``vectors`` the number format ("float16" or "int8"). A job copies a decoder, which has
+    neither corpus nor PLOT. ``lower_layers`` is the number of layers below the cut: by default that of an
+    encoder's preset (the setting ``cut``), and a third of a decoder's. Raises ``invalid_field``,
+    ``missing_field`` (the corpus), ``conflict`` (the name), ``not_found``, ``corpus_too_small``, and what
+    ``checkpoint_source`` raises.
     """
     require_slug(name)
     chosen = _kind_check(kind)
@@ -56,7 +65,10 @@ def root_register(
     config: dict[str, Any] = {"source": location, "settings": checked}
     if chosen == RootKind.ENCODER:
         longest = cast("int | None", checked.get("max_tokens"))
-        config |= _table_config(location, corpus, alpha, vectors, longest)
+        table = table_check(
+            alpha=alpha, budget_mb=budget_mb, vectors=vectors, default={"alpha": DEFAULT_ALPHA}
+        )
+        config |= _table_config(location, corpus, table, longest)
     elif corpus is not None:
         raise HmiError(
             ErrorCode.INVALID_FIELD, "A decoder is not converted, so it takes no corpus.", param="corpus"
@@ -87,7 +99,7 @@ def _kind_check(kind: str) -> RootKind:
 
 
 def _table_config(
-    source: str, corpus: Corpus | None, alpha: float, vectors: str, max_tokens: int | None
+    source: str, corpus: Corpus | None, table: Mapping[str, SettingValue], max_tokens: int | None
 ) -> dict[str, Any]:
     """The part of an encoder root's config that its table is built with."""
     if corpus is None:
@@ -98,8 +110,7 @@ def _table_config(
     corpus_require_size(corpus=corpus, what="A root")
     return {
         "corpus": corpus_params,
-        "alpha": alpha_check(alpha),
-        **settings_check(JobKind.BUILD_PLOT, {"vectors": vectors}),
+        **table,
         **checkpoint_warnings(source, corpus, max_tokens=max_tokens),
     }
 
@@ -112,7 +123,7 @@ def _plans(root: Root, config: Mapping[str, Any]) -> list[JobPlan]:
     corpus_params = config["corpus"]
     build = {
         "corpus": corpus_params,
-        "alpha": config["alpha"],
+        **rows_of(config),
         "all_unigrams": True,
         "settings": {"vectors": config["vectors"]},
     }

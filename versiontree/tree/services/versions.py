@@ -5,7 +5,7 @@ The ``params`` of jobs (ids and checksums, so that later renaming does not matte
 =================  ======================================================================
 convert            ``source``, ``name``, ``corpus`` (not of a decoder), ``settings``
 further_pretrain   ``corpus``, ``settings``
-build_plot         ``corpus``, ``alpha`` (%), ``all_unigrams``, ``settings``
+build_plot         ``corpus``, ``alpha`` (%) or ``budget_mb``, ``all_unigrams``, ``settings``
 quick              ``dataset``, ``settings``
 fine_tune          ``dataset``, ``settings``
 evaluate           ``dataset``, ``settings``

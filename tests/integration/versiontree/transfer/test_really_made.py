@@ -71,7 +71,7 @@ def files_of(folder: Path) -> set[str]:
 
 CONVERT = ConvertSettings(
     precision="float32", ridge_tokens=1000, distil_tokens=500, held_out_tokens=600, held_out_share=0.1,
-    batch_tokens=256, context_rank=4,
+    batch_tokens=256, mixer_tokens=500,
 )  # fmt: skip
 PRETRAIN = FurtherPretrainSettings(
     precision="float32", head_tokens=1000, head_epochs=1, tokens=1000, held_out_tokens=600,

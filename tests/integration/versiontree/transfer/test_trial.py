@@ -59,9 +59,9 @@ def change_json(file: Path, **changes: Any) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-def change_weights(file: Path, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+def change_weights(file: Path, change: Callable[[torch.Tensor], torch.Tensor], name: str = "") -> None:
     weights = load_file(file)
-    name = next(iter(weights))
+    name = name or next(iter(weights))
     save_file(weights | {name: change(weights[name])}, file)
 
 
@@ -110,6 +110,26 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "weights that are no numbers": (
         lambda at: change_weights(at / "hplm-hplm/hplm.safetensors", lambda value: value * torch.nan),
+        "NaN",
+    ),
+    "a mixer of lower layers that is narrower than they are": (
+        lambda at: change_weights(
+            at / "domain-lower/lower.safetensors",
+            lambda value: value[:, 1:].contiguous(),
+            "mixer.query.weight",
+        ),
+        "context mixer",
+    ),
+    "a mixer of a table that knows too few levels": (
+        lambda at: change_weights(
+            at / "domain-plot/composition.safetensors", lambda value: value[1:], "mixer.levels.weight"
+        ),
+        "context mixer",
+    ),
+    "a mixer of a table that is no number": (
+        lambda at: change_weights(
+            at / "domain-plot/composition.safetensors", lambda value: value * torch.nan, "mixer.convolution"
+        ),
         "NaN",
     ),
     "a table that is no number": (lambda at: poison(at / "domain-plot"), "NaN"),

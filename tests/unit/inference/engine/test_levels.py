@@ -25,19 +25,37 @@ from inference.text.token_levels import tokens_of
 from inference.text.tokenization import Encoding, TextTokenizer
 from tests.unit.inference.engine.worlds import EngineWorld, states_alone
 from tests.unit.plot_lookups import looked_up
-from tests.unit.tiny import WORDS, tiny_lower, tiny_plot, tiny_root, tiny_texts
+from tests.unit.tiny import WORDS, tiny_lower, tiny_mixer, tiny_plot, tiny_root, tiny_texts
 
 Ids = NDArray[np.int64]
 
 known = st.lists(st.sampled_from([*WORDS, "zebra"]), max_size=40).map(" ".join)
-mixes = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(Level), known, known), min_size=1, max_size=8)
+mixes = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(Level), known, known), min_size=1, max_size=8)
 
 
 @pytest.fixture(scope="module")
 def halves(shared_world: EngineWorld) -> list[LowerLayers]:
-    """Of the root's table alone, and of a domain's before it, each with lower layers of its own."""
+    """Of the root's table alone, and of a domain's before it, whose mixer is the root's; of an older domain
+    with a linear correction in its place; and of one with a mixer of its own."""
     full = shared_world.tiny.root.checkpoint_lower()
-    return [LowerLayers(chain, full) for chain in shared_world.chains.values()]
+    root, domain = (LowerLayers(chain, full) for chain in shared_world.chains.values())
+    given, hidden = domain.chain.composition, domain.chain.composition.hidden
+    down, up = torch.randn(4, hidden, 3) / 4, torch.randn(3, hidden) / 4
+    older = replace(given, context_down=down, context_up=up, mixer=None)
+    other = replace(given, mixer=tiny_mixer(hidden, width=32, seed=1))
+    return [root, domain, replace(domain, composition=older), replace(domain, composition=other)]
+
+
+def test_tables_of_one_root_have_one_mixer_on_each_device_and_in_each_dtype(
+    halves: list[LowerLayers],
+) -> None:
+    root, domain = (half.chain.composition for half in halves[:2])
+    assert root.mixer is not None
+    assert root.mixer is domain.mixer
+    lower = [given.to("cpu").with_context_dtype(torch.bfloat16).mixer for given in (root, domain)]
+    assert lower[0] is lower[1]
+    assert lower[0] is not None
+    assert (lower[0].dtype, root.mixer.dtype) == (torch.bfloat16, torch.float32)
 
 
 def ids_of(world: EngineWorld, text: str) -> Ids:

@@ -19,7 +19,7 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row, work_of
 from inference.errors import HplmError
 from inference.hplm import fragments
-from inference.hplm.compose import Composition, compose
+from inference.hplm.compose import compose
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotTable
@@ -179,14 +179,12 @@ def states_alone(half: LowerLayers, ids: Ids, types: Ids, level: Level) -> Tenso
 
 def _by_fragment(half: LowerLayers, ids: Ids, types: Ids) -> Tensor:
     """Each fragment looked up by itself."""
-    rows = [
-        torch.from_numpy(looked_up(half.chain, fragment[None]).vectors[0]).float()
+    found = [
+        looked_up(half.chain, fragment[None])
         for fragment in fragments.extract(ids, half.chain.missing_id, half.chain.n)
     ]
-    return composed(torch.stack(rows), types, half.chain.composition)
-
-
-def composed(rows: Tensor, types: Ids, parts: Composition) -> Tensor:
-    """The states [T, d] of one text, from its rows [T, n, d]."""
-    of_types = torch.from_numpy(types)[None]
-    return compose(rows[None], torch.tensor([len(rows)]), parts, of_types)[0].detach()
+    rows = torch.from_numpy(np.concatenate([one.vectors for one in found])).float()
+    levels = torch.from_numpy(np.concatenate([one.level for one in found]).astype(np.int64))
+    parts = half.composition or half.chain.composition
+    lengths, of_types = torch.tensor([len(ids)]), torch.from_numpy(types)[None]
+    return compose(rows[None], lengths, parts, of_types, levels[None])[0].detach()

@@ -108,7 +108,7 @@ def test_a_mixer_is_saved_with_its_lower_layers_whatever_its_size(lower: LocalLo
         ("query.weight", (64, 31)),
         ("query.weight", (33, 32)),
         ("query.weight", (0, 32)),
-        ("expand.weight", (1 << 30,)),
+        ("expand.weight", (32,)),
         ("expand.bias", (21,)),
         ("levels.weight", (2, 32)),
         ("convolution", None),
@@ -124,15 +124,14 @@ def test_a_mixer_that_contradicts_itself_or_the_layers_does_not_load(
     for given in (tensors, of_composition):
         del given[f"mixer.{name}"]
         if shape is not None:
-            given[f"mixer.{name}"] = torch.zeros(1).expand(shape)
+            given[f"mixer.{name}"] = torch.zeros(shape)
     with pytest.raises(HplmError) as caught:
         Composition.from_tensors(of_composition)
     assert caught.value.code == "corrupt_artifact"
-    if shape != (1 << 30,):
-        save_file({key: value.contiguous() for key, value in tensors.items()}, tmp_path / WEIGHTS_FILE)
-        with pytest.raises(HplmError) as caught:
-            LocalLower.load(tmp_path)
-        assert caught.value.code == "corrupt_artifact"
+    save_file(tensors, tmp_path / WEIGHTS_FILE)
+    with pytest.raises(HplmError) as caught:
+        LocalLower.load(tmp_path)
+    assert caught.value.code == "corrupt_artifact"
 
 
 @pytest.mark.parametrize("file", [JSON_FILE, WEIGHTS_FILE])

@@ -178,6 +178,19 @@ def test_a_table_says_how_many_rows_of_each_level_it_has(tmp_path: Path) -> None
     assert about["alpha"] == 50
 
 
+def test_lookups_skip_a_level_that_is_not_in_the_ladder_also_after_merging(tmp_path: Path) -> None:
+    at_end, alone = (1, 2, MISSING), (MISSING, 2, MISSING)
+    fragments = in_order([at_end, alone])
+    about = {**META, "ladder": ["trigram", "unigram"]}
+    write_plot(tmp_path / "one", [(fragments, vectors_of(fragments))], about, composition(), n=3)
+    merge_tables([PlotTable.open(tmp_path / "one")] * 2, tmp_path / "merged")
+    for name in ("one", "merged"):
+        chain = PlotChain([PlotTable.open(tmp_path / name)])
+        found = chain.search(np.array([(1, 2, 3), at_end]))
+        keys = chain.tables[0].keys[found.row[found.inverse]]
+        assert keys.tolist() == fr.pack(np.array([alone, at_end])).tolist()
+
+
 def test_the_index_maps_big_endian_keys_to_rows(tmp_path: Path) -> None:
     keys = np.array([5, 70_000, 1 << 60], dtype=np.int64)
     write(tmp_path, fr.unpack(keys))

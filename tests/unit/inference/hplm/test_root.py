@@ -1,3 +1,5 @@
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,21 @@ def test_a_saved_root_keeps_its_name_cut_report_and_language_model_head(
     assert (again.config.name, again.config.lower, again.config.upper) == ("demo", 1, 3)
     assert again.config.missing_id == again.config.vocab == again.tokenizer.size
     assert again.lm_head() is not None
+
+
+def test_a_root_saved_before_ladders_were_stored_has_tables_of_all_levels(root: Root, tmp_path: Path) -> None:
+    root.save(tmp_path)
+    content = json.loads((tmp_path / ROOT_FILE).read_text())
+    del content["ladder"]
+    (tmp_path / ROOT_FILE).write_text(json.dumps(content))
+    assert Root.load(tmp_path).config == root.config
+    assert root.config.ladder == ("trigram", "left_bigram", "right_bigram", "unigram")
+
+
+@pytest.mark.parametrize("ladder", [("trigram",), ("trigram", "bigram", "unigram")])
+def test_a_ladder_ends_at_the_unigram_and_has_no_unknown_level(root: Root, ladder: tuple[str, ...]) -> None:
+    with pytest.raises(HplmError, match="ladder"):
+        replace(root.config, ladder=ladder)
 
 
 def test_saving_the_same_root_twice_gives_the_same_bytes(root: Root, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Building a table from a corpus, and merging tables."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tests.unit.workers.training.world import (
     corpus_file,
     repeating_texts,
 )
+from workers.training.plot_shards import PlotInputs
 from workers.training.plots import PlotSettings, build_plot, merge_plots
 from workers.training.progress import Cancelled, Reporter
 
@@ -37,7 +39,9 @@ def build(
     branch: Branch,
     folder: Path,
     *,
-    alpha: float = 50,
+    alpha: float | None = 50,
+    budget_mb: float | None = None,
+    above: Sequence[Path] = (),
     all_unigrams: bool = False,
     reporter: Reporter | None = None,
     settings: PlotSettings = SMALL,
@@ -48,7 +52,9 @@ def build(
         lower=branch.lower,
         corpus=corpus_file(folder / "corpus.txt", repeating_texts(100)),
         out=folder / "out",
-        alpha=alpha,
+        alpha=alpha if budget_mb is None else None,
+        budget_mb=budget_mb,
+        above=above,
         settings=settings,
         reporter=reporter or NullReporter(),
         all_unigrams=all_unigrams,
@@ -108,6 +114,69 @@ def test_bigrams_come_on_both_sides_and_ends_and_words_are_always_there(
     assert levels[fragments.LEVEL_LEFT] == {text[-1] for text in texts}
     assert levels[fragments.LEVEL_RIGHT] == {text[0] for text in texts}
     assert levels[fragments.LEVEL_UNI] == {(missing, f[1], missing) for text in texts for f in text}
+
+
+@pytest.mark.parametrize("vectors", ["float16", "int8"])
+def test_a_budget_is_filled_with_the_most_frequent_fragments_and_never_exceeded(
+    branch: Branch, tmp_path: Path, vectors: str
+) -> None:
+    settings, megabytes = replace(SMALL, vectors=vectors), 0.125
+    report = build(branch, tmp_path, budget_mb=megabytes, settings=settings, above=[branch.plot])
+    row = report["bytes"] / report["rows"]
+    assert 0 <= megabytes * 1e6 - report["bytes"] < 65_536 + 2 * row
+    worth = worth_of_corpus(branch)
+    chosen = {fragment for level in kept(tmp_path).values() for fragment in level}
+    least = min(worth[fragment] for fragment in chosen)
+    assert len(chosen) == report["rows"] < len(worth)
+    assert least >= max(value for fragment, value in worth.items() if fragment not in chosen)
+
+
+def worth_of_corpus(branch: Branch) -> dict[tuple[int, ...], float]:
+    """The count of each fragment of the corpus, and a tenth of it where a row of the root or a shorter part
+    of the fragment stands in."""
+    texts, missing = of_corpus(branch), branch.loaded.config.missing_id
+    counts = Counter(fragment for text in texts for fragment in text)
+    parts = Counter[tuple[int, ...]]()
+    for text in texts:
+        parts.update((missing, centre, missing) for _, centre, _ in text)
+        parts.update((left, centre, missing) for left, centre, _ in text[1:])
+        parts.update((missing, centre, right) for _, centre, right in text[:-1])
+    root = PlotTable.open(branch.plot)
+    held = {fragment for fragment in counts if int(root.find(fragments.pack(np.array(fragment)))) >= 0}
+    whole = {fragment: count * (0.1 if fragment in held else 1) for fragment, count in counts.items()}
+    return {part: 0.1 * count for part, count in parts.items()} | whole
+
+
+def test_a_root_has_the_uni_grams_of_its_vocabulary_whatever_the_budget(
+    branch: Branch, tmp_path: Path
+) -> None:
+    report = build(branch, tmp_path, budget_mb=0.001, all_unigrams=True)
+    assert report["rows"] == report["levels"]["unigram"] == branch.loaded.config.vocab
+
+
+def test_a_budget_that_holds_all_gives_the_table_of_full_coverage(branch: Branch, tmp_path: Path) -> None:
+    keys = []
+    for name, chosen in (("all", {"alpha": 100}), ("budget", {"budget_mb": 100})):
+        (tmp_path / name).mkdir()
+        build(branch, tmp_path / name, **chosen, all_unigrams=True)
+        keys.append(PlotTable.open(tmp_path / name / "out").keys.tolist())
+    assert keys[0] == keys[1]
+
+
+def test_a_budget_in_many_parts_gives_the_same_table(branch: Branch, tmp_path: Path) -> None:
+    for name, settings in (("one", SMALL), ("many", IN_MANY_PARTS)):
+        (tmp_path / name).mkdir()
+        build(branch, tmp_path / name, budget_mb=0.1, settings=settings)
+    tables = [PlotTable.open(tmp_path / name / "out") for name in ("one", "many")]
+    assert tables[0].keys.tolist() == tables[1].keys.tolist()
+
+
+@pytest.mark.parametrize("chosen", [{}, {"alpha": 50, "budget_mb": 1}])
+def test_rows_are_chosen_by_coverage_or_by_size(
+    branch: Branch, tmp_path: Path, chosen: dict[str, float]
+) -> None:
+    with pytest.raises(ValueError, match="coverage"):
+        PlotInputs(branch.root, branch.lower, tmp_path, False, SMALL, **chosen)
 
 
 def test_rows_equal_the_states_of_the_lower_layers(branch: Branch, built: Built) -> None:

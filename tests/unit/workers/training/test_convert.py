@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from inference.errors import HplmError
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.encoder import UpperLayers
-from inference.hplm.fragments import fallback_order, level_name
+from inference.hplm.fragments import fallback_order, level_name, level_names
 from inference.hplm.int8_scales import supports_int8
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
@@ -18,6 +19,7 @@ from inference.hplm.sequences import PackedSequences
 from tests.unit.families import published
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file
+from workers.training import mixer_training
 from workers.training.convert import ConvertSettings, convert_root
 from workers.training.progress import Cancelled, Reporter
 from workers.training.training_corpus import read_general_text
@@ -33,7 +35,7 @@ SMALL = ConvertSettings(
     held_out_share=0.1,
     batch_tokens=256,
     learning_rate=3e-4,
-    context_rank=8,
+    mixer_tokens=4_000,
 )
 
 
@@ -76,8 +78,10 @@ def test_the_closed_form_explains_more_than_no_conversion_does(converted: dict[s
 
 
 def test_distillation_explains_more_than_the_closed_form(converted: dict[str, Any]) -> None:
-    before, after = (converted["report"][stage]["trigram"] for stage in ("closed_form", "distilled"))
-    assert after["cut"] < before["cut"]
+    before, mixed, after = (
+        converted["report"][stage]["trigram"] for stage in ("closed_form", "mixer", "distilled")
+    )
+    assert after["cut"] < mixed["cut"]
     assert after["last"] < before["last"]
 
 
@@ -102,7 +106,7 @@ def test_positions_that_no_text_reaches_have_a_bias_of_the_usual_size(branch: Br
         corpus=corpus,
         out_root=tmp_path / "root",
         out_lower=tmp_path / "lower",
-        settings=ConvertSettings(precision="float32", ridge_tokens=500, distil_tokens=0, batch_tokens=128),
+        settings=replace(SMALL, ridge_tokens=500, distil_tokens=0, batch_tokens=128),
         reporter=NullReporter(),
     )
     size = LocalLower.load(tmp_path / "lower").position_bias.norm(dim=1)
@@ -111,14 +115,16 @@ def test_positions_that_no_text_reaches_have_a_bias_of_the_usual_size(branch: Br
 
 def test_progress_reaches_the_end_of_every_stage(converted: dict[str, Any]) -> None:
     recorder = converted["recorder"]
-    assert [name for name, _, _ in recorder.stages] == ["open checkpoint", "closed form", "context", "distil"]
+    names = ["open checkpoint", "closed form", "states", "mixer", "distil"]
+    assert [name for name, _, _ in recorder.stages] == names
     for _, total, steps in recorder.stages:
         assert steps == sorted(steps)
         assert steps[-1] == total
 
 
 @pytest.mark.parametrize(
-    ("stage", "check"), [("open checkpoint", 400), ("closed form", 5), ("context", 3), ("distil", 9)]
+    ("stage", "check"),
+    [("open checkpoint", 400), ("closed form", 5), ("states", 3), ("mixer", 9), ("distil", 9)],
 )
 def test_a_cancel_is_obeyed_within_a_step_and_leaves_nothing(
     branch: Branch, tmp_path: Path, stage: str, check: int
@@ -172,12 +178,30 @@ def test_a_second_text_has_a_bias_of_its_own(converted: dict[str, Any]) -> None:
     assert types[0].norm() < 0.1 * types[1].norm()
 
 
-def test_the_context_of_a_text_explains_what_no_fragment_does(
-    branch: Branch, converted: dict[str, Any], tmp_path: Path
-) -> None:
-    without = convert(branch, tmp_path, settings=replace(SMALL, context_rank=0, distil_tokens=0))
+def test_a_mixer_explains_what_no_fragment_does(converted: dict[str, Any]) -> None:
+    assert LocalLower.load(converted["folder"] / "lower").mixer is not None
     for level in ("trigram", "unigram"):
-        assert converted["report"]["closed_form"][level]["cut"] < 0.9 * without["closed_form"][level]["cut"]
+        before, after = (converted["report"][stage][level] for stage in ("closed_form", "mixer"))
+        assert after["cut"] < 0.9 * before["cut"]
+        assert after["last"] < 0.9 * before["last"]
+
+
+def test_tables_hold_the_levels_that_leave_the_least_error(converted: dict[str, Any]) -> None:
+    found = converted["report"]["ladder"]
+    kept = min(("without bi-grams", "all"), key=lambda name: found[name]["last"])
+    assert found["kept"] == kept
+    ladder = Root.load(converted["folder"] / "root").config.ladder
+    assert ladder == {"all": tuple(level_names(3)), "without bi-grams": ("trigram", "unigram")}[kept]
+
+
+def test_a_mixer_that_diverges_ends_the_job(
+    branch: Branch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mixer_training, "LEARNING_RATE", float("inf"))
+    with pytest.raises(HplmError) as raised:
+        convert(branch, tmp_path)
+    assert raised.value.code == "training_diverged"
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.skipif(not supports_int8(torch.device("cpu")), reason="needs a CPU with int8 kernels")

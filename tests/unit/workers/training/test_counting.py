@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inference.errors import HplmError
+from inference.hplm import fragments
 from workers.training import fragment_counts
 from workers.training.fragment_counts import CHOSEN_FILE, FragmentTables, choose_fragments
 from workers.training.ngrams import FULL, Packing, Window
@@ -146,6 +147,7 @@ def test_longer_windows_keep_the_short_ends_of_texts_and_the_frequent_long_ones(
             [tmp_path],
             out,
             alpha=20,
+            ladder=fragments.level_names(4),
             vocabulary=None,
             key_of=in_one_number,
             on_progress=lambda _: None,

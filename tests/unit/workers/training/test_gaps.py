@@ -1,5 +1,7 @@
 """What a table lacks: the level at which each fragment of a text would be found."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 
 from inference.hplm import fragments
 from inference.hplm.fragments import LEVEL_LEFT, LEVEL_TRI, LEVEL_UNI
-from inference.hplm.plot import PlotTable
+from inference.hplm.plot import PlotChain, PlotTable
+from inference.hplm.root_config import RootConfig
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.workers.training.world import NullReporter, corpus_file
 from workers.training.corpus import CorpusReader, Ids, read_corpus
@@ -59,13 +62,23 @@ def test_reading_everything_at_a_level_leaves_nothing_more(n: int) -> None:
         assert np.array_equal(read, fragments.shorten(whole, level, MISSING))
 
 
-@pytest.mark.parametrize("alpha", [30.0, 60.0, 100.0])
-@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize(
+    ("n", "alpha", "ladder"),
+    [
+        *((n, alpha, None) for n in (2, 3, 5) for alpha in (30.0, 60.0, 100.0)),
+        (3, 60.0, ("trigram", "unigram")),
+        (3, 60.0, ("right_bigram", "unigram")),
+        (3, 60.0, ("unigram",)),
+        (5, 60.0, ("trigram", "left_bigram", "unigram")),
+    ],
+)
 def test_the_gaps_are_those_of_the_table_that_is_built(
-    tmp_path_factory: pytest.TempPathFactory, alpha: float, n: int
+    tmp_path_factory: pytest.TempPathFactory, n: int, alpha: float, ladder: tuple[str, ...] | None
 ) -> None:
     folder = tmp_path_factory.mktemp("gaps")
     root = tiny_root(folder / "checkpoint", n=n)
+    if ladder is not None:
+        root.config = replace(root.config, ladder=ladder)
     root.save(folder / "root")
     tiny_lower(root).save(folder / "lower")
     corpus = corpus_file(folder / "corpus.txt")
@@ -82,19 +95,29 @@ def test_the_gaps_are_those_of_the_table_that_is_built(
     table = PlotTable.open(folder / "plot")
     reader = CorpusReader(folder / "root" / "tokenizer.json", root.config)
     sequences = list(reader.sequences(read_corpus(corpus).texts()))
-    gaps = SimulatedTable(FragmentFrequencies.of(sequences, n, root.config.missing_id), alpha)
+    frequencies = FragmentFrequencies.of(sequences, n, root.config.missing_id)
+    gaps = SimulatedTable(frequencies, alpha, root.config.ladder)
     for sequence in sequences[:40]:
         whole = fragments.extract(sequence, root.config.missing_id, n)
         found = gaps.levels(whole, leave_one_out=False)
-        expected = np.array(_first_found(table, whole, root.config.missing_id))
+        expected = np.array(_first_found(table, whole, root.config))
         read = shorten_to_levels(whole, found, root.config.missing_id)
         assert np.array_equal(read, shorten_to_levels(whole, expected, root.config.missing_id))
+        rows = PlotChain([table]).search(whole)
+        assert np.array_equal(table.keys[rows.row[rows.inverse]], fragments.pack(read))
 
 
-def _first_found(table: PlotTable, whole: Ids, missing: int) -> list[int]:
-    n = whole.shape[1]
+def _first_found(table: PlotTable, whole: Ids, config: RootConfig) -> list[int]:
+    """By plain look-ups of the parts of the ladder's levels, and of all parts at the ends of a text."""
+    n, missing = config.n, config.missing_id
+    names = fragments.level_names(n)
+    at_end = (whole == missing).any(axis=1)
     order = fragments.fallback_order(n)
-    hits = [table.find(fragments.pack(fragments.shorten(whole, level, missing))) >= 0 for level in order]
+    hits = [
+        (table.find(fragments.pack(fragments.shorten(whole, level, missing))) >= 0)
+        & (at_end | (names[level] in config.ladder))
+        for level in order
+    ]
     return [order[int(np.argmax([hit[row] for hit in hits]))] for row in range(len(whole))]
 
 

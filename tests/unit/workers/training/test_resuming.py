@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 Run = Callable[[Path, Reporter, CheckpointStore], object]
 
 
-@pytest.mark.parametrize(("stage", "check"), [("closed form", 3), ("distil", 40)])
+@pytest.mark.parametrize(("stage", "check"), [("closed form", 3), ("mixer", 9), ("distil", 40)])
 def test_a_resumed_conversion_gives_the_same_root(
     branch: Branch, tmp_path: Path, stage: str, check: int
 ) -> None:
@@ -40,12 +40,12 @@ def test_a_resumed_conversion_gives_the_same_root(
             corpus=corpus,
             out_root=out / "root",
             out_lower=out / "lower",
-            settings=replace(CONVERT, distil_tokens=6_000),
+            settings=replace(CONVERT, mixer_tokens=2_000, distil_tokens=6_000),
             reporter=reporter,
             checkpoints=checkpoints,
         )
 
-    compare(run, tmp_path, stage, check, keeps_steps=stage == "distil")
+    compare(run, tmp_path, stage, check, keeps_steps=stage != "closed form")
 
 
 @pytest.mark.parametrize(
