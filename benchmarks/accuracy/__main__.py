@@ -28,6 +28,7 @@ from benchmarks.result_cache import add_committed
 
 QUICK_EPOCHS: Final = 1
 QUICK_TOKENS: Final = 100_000
+QUICK_ROWS: Final = 200
 OF_ROOTS: Final = (DATASETS["NCBI-disease"],)
 """On which roots are compared: its tags need the context of a token most."""
 LEGEND: Final = "Test metric in points, mean ± deviation over seeds. [n of m]: n of m seeds are finished."
@@ -73,31 +74,36 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Those of all benchmarks that train on the datasets."""
     add_committed(parser)
     parser.add_argument("--core-hours", type=float, default=CORE_HOURS, help="processor hours in all")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="of each method on each dataset")
+    parser.add_argument("--seeds", type=int, help=f"of each method on each dataset (default: {SEEDS})")
+    parser.add_argument("--rows", type=int, help="of each split that are used, at most, drawn by chance")
     parser.add_argument("--epochs", type=int, help="of each training, if not the product's default")
     parser.add_argument("--tokens", type=int, help="that roots and domains learn from, at most")
     parser.add_argument("--checkpoint", type=Path, help="folder to convert, if not the demo root's")
 
 
-def schedule_of(options: argparse.Namespace, console: Console, rows: int | None = None) -> Schedule:
-    """What these options ask for. rows: of each split that are used, at most."""
-    tokens = options.tokens or (QUICK_TOKENS if options.quick else None)
+def schedule_of(options: argparse.Namespace, console: Console) -> Schedule:
+    """What these options ask for."""
+    quick = options.quick
     bench = Workbench(
         console,
         options.checkpoint,
-        tokens,
-        rows,
-        quick=options.quick,
+        options.tokens or (QUICK_TOKENS if quick else None),
+        options.rows or (QUICK_ROWS if quick else None),
+        quick=quick,
         committed=options.committed,
     )
-    epochs = options.epochs or (QUICK_EPOCHS if options.quick else None)
-    return Schedule(bench, seeds=options.seeds, epochs=epochs, core_hours=options.core_hours)
+    return Schedule(
+        bench,
+        seeds=options.seeds or (1 if quick else SEEDS),
+        epochs=options.epochs or (QUICK_EPOCHS if quick else None),
+        core_hours=options.core_hours,
+    )
 
 
 def settings_of(schedule: Schedule, options: argparse.Namespace) -> harness.Row:
     """For the report; prints what is missing."""
     used = round(schedule.bench.processor_seconds / SECONDS_PER_HOUR, 2)
-    given = {name: getattr(options, name) for name in ("seeds", "epochs", "tokens", "core_hours")}
+    given = {name: getattr(options, name) for name in ("seeds", "rows", "epochs", "tokens", "core_hours")}
     return given | {"core_hours_used": used} | schedule.bench.report_kept()
 
 

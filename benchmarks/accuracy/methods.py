@@ -103,7 +103,6 @@ DEDICATED = Method("dedicated", "all", {**_FULL, "learning_rate": 1e-4})
 ADAPTER = Method("hBERT-adapter", "pet", _FULL)
 PLOT = Method("hBERT-PLOT", "upper", {"full_context_share": 0.0, "learning_rate": 3e-4})
 SHARED = Method("shared", "head", {**_FULL, **_HEAD, "learning_rate": 5e-3})
-METHODS = {method.name: method for method in (DEDICATED, SHARED, ADAPTER, PLOT, HBERT)}
 MODEL_FILE = "model.safetensors"
 
 

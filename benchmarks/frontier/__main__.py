@@ -27,7 +27,6 @@ from benchmarks.frontier.serving_cost import Effort
 from inference.errors import HplmError
 from inference.hplm.devices import pick_dtype
 
-QUICK_ROWS: Final = 200
 QUICK_EFFORT: Final = Effort(texts=64, repeats=1, lone=8)
 QUICK_FLIPS: Final = 64
 
@@ -38,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.threads:
         torch.set_num_threads(options.threads)
     console = Console()
-    schedule = schedule_of(options, console, options.rows)
+    schedule = schedule_of(options, console)
     measurements = Measurements(schedule, options)
     try:
         figures = Figures(measurements.run())
@@ -50,10 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     console.print({name: round(value, 4) for name, value in found.items()})
     settings = settings_of(schedule, options) | {
         "datasets": [dataset.name for dataset in options.datasets],
-        "rows": options.rows,
         "effort": asdict(options.effort),
         "tenants": TENANTS,
-        "format": options.format,
+        "format": options.served_format,
         "flip_texts": options.flip_texts,
         "threads": torch.get_num_threads(),
     }
@@ -66,7 +64,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = harness.arguments(__doc__ or "")
     add_options(parser)
     parser.add_argument("--dataset", action="append", choices=sorted(DATASETS), help="only this one")
-    parser.add_argument("--rows", type=int, help="of each split that are used, at most, drawn by chance")
     parser.add_argument("--threads", type=int, help="of PyTorch (default: all cores)")
     parser.add_argument("--format", choices=FORMATS, help="number format (default: as served here)")
     parser.add_argument("--texts", type=int, help="asked for the processor time; 0: do not measure it")
@@ -75,12 +72,10 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     quick = options.quick
     names = options.dataset or (QUICK if quick else DATASETS)
     options.datasets = cheapest_first(DATASETS[name] for name in names)
-    options.seeds = min(options.seeds, 1) if quick else options.seeds
-    options.rows = options.rows or (QUICK_ROWS if quick else None)
     options.effort = QUICK_EFFORT if quick else Effort()
     if options.texts is not None:
         options.effort = Effort(options.texts, options.effort.repeats, options.effort.lone)
-    options.format = options.format or _served_format()
+    options.served_format = options.format or _served_format()
     if options.flip_texts is None:
         options.flip_texts = QUICK_FLIPS if quick else TEXTS
     return options

@@ -81,7 +81,7 @@ class Measurements:
 
         def measure() -> dict[str, Any]:
             models = {dataset.name: self._model(training)}
-            engine = Engine(self._branch, models, number_format=self._options.format)
+            engine = Engine(self._branch, models, number_format=self._options.served_format)
             asked = questions(dataset.name, self._texts(dataset), effort.texts, tenants=TENANTS)
             return serving_cost(engine, asked, effort)
 
@@ -109,7 +109,7 @@ class Measurements:
                 for name in models
                 for one in questions(name, self._texts(DATASETS[name]), count, tenants=TENANTS)
             ]
-            return path_flips(Load(self._branch, models, asked, self._options.format))
+            return path_flips(Load(self._branch, models, asked, self._options.served_format))
 
         models = {name: self._bench.key(training) for name, training in trainings.items()}
         key = {"measured": "path flips", "texts": count, "format": self._options.format, "models": models}
@@ -122,7 +122,7 @@ class Measurements:
 
         def measure() -> dict[str, Any]:
             asked = [one.text for one in self._texts(self._options.datasets[0])]
-            return {"value": mixer_cost(self._branch, asked[:texts], self._options.format)}
+            return {"value": mixer_cost(self._branch, asked[:texts], self._options.served_format)}
 
         branches = self._bench.branches
         key = {
