@@ -27,7 +27,7 @@ from benchmarks.frontier.serving_cost import Effort
 from inference.errors import HplmError
 from inference.hplm.devices import pick_dtype
 
-QUICK_EFFORT: Final = Effort(texts=64, repeats=1, lone=8)
+QUICK_EFFORT: Final = Effort(texts=64, repeats=1)
 QUICK_FLIPS: Final = 64
 
 
@@ -74,7 +74,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     options.datasets = cheapest_first(DATASETS[name] for name in names)
     options.effort = QUICK_EFFORT if quick else Effort()
     if options.texts is not None:
-        options.effort = Effort(options.texts, options.effort.repeats, options.effort.lone)
+        options.effort = Effort(options.texts, options.effort.repeats)
     options.served_format = options.format or _served_format()
     if options.flip_texts is None:
         options.flip_texts = QUICK_FLIPS if quick else TEXTS

@@ -19,14 +19,10 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.rows import Answered, ModelIdentity, Row, work_of
 from inference.errors import HplmError
 from inference.hplm.devices import pick_dtype
-from inference.hplm.encoder import FullLower
-from inference.hplm.heads import apply_heads
 from inference.hplm.hplm import Hplm
-from inference.hplm.lower_states import full_states
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
-from inference.hplm.sequences import PackedSequences
 from inference.text.codec import TextCodec
 from inference.text.encodings import EncodedInput, InferInput, outputs_at
 from inference.text.outputs import OutputNames, Outputs
@@ -88,15 +84,9 @@ class Engine:
             self.root, _Lowers(lowers), PetPool(self._load, POOL_BYTES), pipeline=pipeline
         )
 
-    def folder_of(self, question: Question) -> Path:
-        """Of the model that is asked."""
-        return self._models[question.model].folder
-
-    def rows(
-        self, questions: Sequence[Question], policy: AnswerPolicy, target: float | None = None
-    ) -> list[Row]:
+    def rows(self, questions: Sequence[Question], policy: AnswerPolicy) -> list[Row]:
         """A row for each question; its key is its place."""
-        return [self._row(at, question, policy, target) for at, question in enumerate(questions)]
+        return [self._row(at, question, policy) for at, question in enumerate(questions)]
 
     def result(self, question: Question, answer: Answered, from_tables: Answered | None) -> dict[str, Any]:
         """The answer as the product's API gives it."""
@@ -108,8 +98,8 @@ class Engine:
         )
         return codec.results([self._encoded(question)], [outputs], codec.plan(AnswerPolicy.CASCADE))[0]
 
-    def _row(self, at: int, question: Question, policy: AnswerPolicy, target: float | None) -> Row:
-        codec, plan = self._codecs[question.model], self._codecs[question.model].plan(policy, target)
+    def _row(self, at: int, question: Question, policy: AnswerPolicy) -> Row:
+        codec, plan = self._codecs[question.model], self._codecs[question.model].plan(policy)
         (encoding,) = self._encoded(question).encodings
         return Row(
             str(at),
@@ -185,24 +175,6 @@ class CascadeServer:
             else:
                 self.answers[outcome.row.key] = outcome
         return going_on
-
-
-class DedicatedModel:
-    """A whole model without a PET (a `benchmarks.serving.open_loop.Scheme`): all rows of a batch are of this
-    one, which is the best that a dedicated model can hope for."""
-
-    def __init__(self, root: Root, lower: FullLower, hplm: Path) -> None:
-        self._root, self._lower = root, lower
-        self._head = Hplm.load(hplm).head
-
-    @torch.inference_mode()
-    def __call__(self, rows: Sequence[Row]) -> None:
-        """Compute a batch."""
-        ids: list[np.ndarray[Any, np.dtype[np.int64]]] = [row.ids for row in rows]
-        sequences = PackedSequences.of(ids)
-        states = full_states(self._lower, ids, [row.types for row in rows])
-        last = self._root.upper(states, sequences)
-        apply_heads([self._head] * len(rows), last, sequences, states)
 
 
 def questions(model: str, inputs: Sequence[InferInput], count: int, *, tenants: int = 1) -> list[Question]:
