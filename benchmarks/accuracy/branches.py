@@ -4,9 +4,9 @@ import importlib.util
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rich.console import Console
 
@@ -27,6 +27,7 @@ ALPHA: Final = 50.0
 BUDGET_MB: Final = 64.0
 """The size of a domain's table in MB, by default."""
 NOT_LEARNED: Final = ("batch_tokens", "counted_tokens", "max_tokens")
+Settings = TypeVar("Settings", ConvertSettings, FurtherPretrainSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,22 +201,22 @@ class Branches:
         if shape.layers > self.layers:
             raise SystemExit(f"A cut of {shape} needs {shape.layers} layers; there are {self.layers}.")
         lower = None if shape.lower == shape.layers // 2 else shape.lower
-        return ConvertSettings(lower_layers=lower, n=shape.n, **self._at_most(ConvertSettings()))
+        return self._few_tokens(ConvertSettings(lower_layers=lower, n=shape.n))
 
     def _pretraining(self) -> FurtherPretrainSettings:
-        return FurtherPretrainSettings(**self._at_most(FurtherPretrainSettings()))
+        return self._few_tokens(FurtherPretrainSettings())
 
-    def _at_most(self, usual: ConvertSettings | FurtherPretrainSettings) -> dict[str, int]:
-        """The settings that are numbers of tokens and larger than this run's, by name."""
+    def _few_tokens(self, settings: Settings) -> Settings:
+        """These settings with at most this run's number of tokens to learn from."""
         tokens = self._tokens
         if tokens is None:
-            return {}
-        named = {name: value for name, value in asdict(usual).items() if name.endswith("tokens")}
-        return {
-            name: tokens
-            for name, value in named.items()
-            if value is not None and value > tokens and name not in NOT_LEARNED
+            return settings
+        few: dict[str, Any] = {
+            name: min(tokens, value)
+            for name, value in asdict(settings).items()
+            if name.endswith("tokens") and name not in NOT_LEARNED
         }
+        return replace(settings, **few)
 
     def _corpus(self, name: str) -> Path:
         """The lines of a corpus that are used."""
