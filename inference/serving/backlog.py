@@ -100,10 +100,11 @@ class Backlog:
             self._queues.setdefault(row.model.tenant, []).append(Waiting(ticket, row))
             self._enter(ticket, row)
 
-    def add_first(self, ticket: Ticket, row: Row) -> None:
-        """One of the ticket's rows, which goes on to another level, waits before all others of its tenant."""
-        self._queues.setdefault(row.model.tenant, []).insert(0, Waiting(ticket, row))
-        self._enter(ticket, row)
+    def add_first(self, ticket: Ticket, rows: Sequence[Row]) -> None:
+        """Rows of the ticket that go on to another level wait before all others of their tenant."""
+        for row in reversed(rows):
+            self._queues.setdefault(row.model.tenant, []).insert(0, Waiting(ticket, row))
+            self._enter(ticket, row)
 
     def drop_done(self) -> None:
         """Forget the remaining rows of requests that have their answer already."""

@@ -249,9 +249,7 @@ class EncoderScheduler:
         """Give the outcomes of the rows to their requests, and count them for the status."""
         self.error = ""
         for waiting, outcome in zip(batch.waiting, outcomes, strict=True):
-            further = waiting.ticket.settle(outcome)
-            if further is not None:
-                batch.backlog.add_first(waiting.ticket, further)
+            batch.backlog.add_first(waiting.ticket, waiting.ticket.settle(outcome))
             if isinstance(outcome, Failed):
                 self.error = outcome.message
         answered = [outcome for outcome in outcomes if isinstance(outcome, Answered)]

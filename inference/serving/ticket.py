@@ -37,6 +37,8 @@ class Ticket:
         self._answers: dict[int, Answered] = {}
         self._from_tables: dict[int, Answered] = {}
         """The first answers of rows that went on to the level FULL."""
+        self._held: list[Row] = []
+        """Rows that go on once no other row of the request is still to be answered from the tables."""
         self._failure: Failed | None = None
         self._first_step_at: float | None = None
 
@@ -52,16 +54,21 @@ class Ticket:
         if self._first_step_at is None:
             self._first_step_at = now
 
-    def settle(self, outcome: Outcome) -> Row | None:
-        """Record the outcome of one row. Returns the row to compute next, if it goes on to another level."""
+    def settle(self, outcome: Outcome) -> list[Row]:
+        """Record the outcome of one row. Returns the rows to compute next at the level FULL: with the last
+        answer from the tables all that go on, so that batches have as many of them as possible. The request
+        has its reply with the last one anyway."""
         if isinstance(outcome, Failed):
             self._failure = self._failure or outcome
         elif outcome.escalates and not self.done:
             self._from_tables[int(outcome.row.key)] = outcome
-            return outcome.row.escalated(self.route.executor.root.config, outcome.kept)
+            self._held.append(outcome.row.escalated(self.route.executor.root.config, outcome.kept))
         else:
             self._answers[int(outcome.row.key)] = outcome
-        return None
+        if self._failure is not None or len(self._answers) + len(self._held) < len(self.rows):
+            return []
+        going_on, self._held = self._held, []
+        return going_on
 
     def reply(self, now: float) -> InferReply:
         """The reply, once ``done``. Raises SlotMismatchError if another version computed a row."""

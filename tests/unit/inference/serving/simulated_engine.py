@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from inference.cascade.dispatcher import Dispatcher
+from inference.cascade.dispatcher import Dispatcher, Level
 from inference.engine.batcher import BatchLimits, StepCosts
 from inference.engine.in_flight import BatchCallbacks, Counters, GivenUpError, InFlightBatch
 from inference.engine.pipeline import BatchTask
@@ -32,12 +32,16 @@ from inference.serving.encoder_scheduler import EncoderScheduler
 from inference.serving.loop import ServingLoop
 from inference.serving.loop_timing import Clock, LoopTiming
 from inference.serving.outbox import Outbox
-from tests.unit.inference.serving.outcomes import CHAIN, ROOT, an_answer
+from tests.unit.inference.serving.outcomes import CHAIN, ROOT, a_failure, an_answer
 
 Item = TypeVar("Item")
 CONFIG = SimpleNamespace(vocab=2, type_count=1, max_tokens=512, layers=6, upper=3)
 NEXT_AT = 0.8
 """After this part of a batch's time the next one is chosen."""
+SURE_FROM = 150
+"""Texts of so many tokens do not go on from the tables."""
+FAILING = 13
+"""Texts of so many tokens cannot be computed."""
 
 
 class VirtualClock(Clock):
@@ -102,6 +106,8 @@ class SimulatedEngine:
         self.costs = StepCosts()
         self.cores = cores
         self.sizes: list[int] = []
+        self.full_rows: list[int] = []
+        """Of each batch, how many rows it has at the level FULL."""
         self._clock, self._took = clock, took
         self._numbers = count(1)
         self._batches: dict[int, SimulatedBatch] = {}
@@ -133,7 +139,12 @@ class SimulatedEngine:
         work = sum(row.work for row in done.rows)
         seconds = StageSeconds(compute=done.seconds / self.cores)
         return [
-            replace(an_answer(row, seconds=seconds.share(row.work / work)), escalates=bool(row.dispatcher))
+            a_failure(row)
+            if len(row) == FAILING
+            else replace(
+                an_answer(row, seconds=seconds.share(row.work / work)),
+                escalates=row.dispatcher is not None and len(row) < SURE_FROM,
+            )
             for row in done.rows
         ]
 
@@ -148,6 +159,7 @@ class SimulatedEngine:
             self._clock.at(now, batch.end)
             return
         self.sizes.append(len(batch.rows))
+        self.full_rows.append(sum(row.level is Level.FULL for row in batch.rows))
         self._free_cores -= 1
         self._clock.at(now + NEXT_AT * batch.seconds, partial(batch.callbacks.prefetch, number))
         self._clock.at(now + batch.seconds, partial(self._end, batch))
@@ -300,7 +312,7 @@ class Simulation:
         escalating: bool = False,
     ) -> str:
         """A request of that tenant ``at`` seconds after the start; its id. ``tokens``: of each text.
-        ``escalating``: each goes on from the tables."""
+        ``escalating``: those shorter than SURE_FROM go on from the tables."""
         arrives = self.start + at
         request = InferRequest(
             id=f"{tenant}-{next(self._numbers)}",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from inference.cascade.dispatcher import Level
 from inference.queueing.transport import CANCELLED
-from tests.unit.inference.serving.simulated_engine import Simulation, poisson
+from tests.unit.inference.serving.simulated_engine import FAILING, SURE_FROM, Simulation, poisson
 
 QUIET = [f"quiet{number}" for number in range(20)]
 SECONDS = 6.0
@@ -99,11 +99,13 @@ def test_every_request_gets_exactly_one_answer(
     assert simulation.queue.replies.keys() == simulation.queue.sent.keys()
     for request_id, sent in simulation.queue.sent.items():
         code = simulation.code(request_id)  # it has one answer
-        assert code in {"", "deadline_exceeded", CANCELLED}
+        fails = any(len(each) == FAILING for each in sent.sequences)
+        assert code in {"inference_failed" if fails else "", "deadline_exceeded", CANCELLED}
         assert code != CANCELLED or request_id in cancelled
         assert code != "deadline_exceeded" or sent.deadline - sent.enqueued_at < 1.0
-        level = Level.TABLE if sent.dispatcher is None else Level.FULL
-        assert all(output.level is level for output in simulation.outputs(request_id))
+        for output, text in zip(simulation.outputs(request_id), sent.sequences, strict=not code):
+            goes_on = sent.dispatcher is not None and len(text) < SURE_FROM
+            assert output.level is (Level.FULL if goes_on else Level.TABLE)
     assert simulation.scheduler.backlog_rows == 0
     assert simulation.catalogue.pool.checks > 0  # it came to rest
 
@@ -120,6 +122,24 @@ def test_escalated_row_has_both_answers_and_is_first_of_its_tenant() -> None:
     assert output.from_tables
     assert not any(output.from_tables for other in others for output in simulation.outputs(other))
     assert simulation.engine.sizes == [1] * 5
+
+
+def test_rows_of_a_request_go_on_together_after_the_last_from_the_tables() -> None:
+    simulation = Simulation(cores=1, rows=4)
+    simulation.ask("a", 0.0, tokens=[60] * 10, escalating=True)
+    simulation.run()
+    assert simulation.engine.sizes == [4, 4, 2, 4, 4, 2]
+    assert simulation.engine.full_rows == [0, 0, 0, 4, 4, 2]
+
+
+def test_a_worker_that_drains_computes_the_rows_that_go_on() -> None:
+    simulation = Simulation(cores=1, rows=4)
+    request = simulation.ask("a", 0.0, tokens=[60] * 10, escalating=True)
+    simulation.loop.step()
+    for _ in range(10):
+        simulation.loop.step(taking=False)
+    assert simulation.loop.is_drained
+    assert {output.level for output in simulation.outputs(request)} == {Level.FULL}
 
 
 def test_escalated_rows_are_charged_for_both_levels() -> None:
