@@ -59,7 +59,7 @@ class Measurements:
         """Train and measure what is missing: of each seed the product's models of all datasets, then the
         dedicated ones, which take longest."""
         cells = [cell for seed in self._schedule.seeds for cell in self._cells(seed)]
-        return Found(cells, self._flips(), self._mixer_cost())
+        return Found(cells, self._flips(cells), self._mixer_cost())
 
     def _cells(self, seed: int) -> list[Cell]:
         datasets: Sequence[Dataset] = self._options.datasets
@@ -94,10 +94,10 @@ class Measurements:
         }
         return self._kept.get_or_compute_unless_committed(key, measure, same_machine=True)
 
-    def _flips(self) -> Mapping[str, float]:
+    def _flips(self, cells: Sequence[Cell]) -> Mapping[str, float]:
         """Of the models of the first seed, as many texts of each dataset."""
-        trainings = {one.name: self._schedule.training(HBERT, one) for one in self._options.datasets}
-        trainings = {name: one for name, one in trainings.items() if self._bench.find(one) is not None}
+        trained = [cell.dataset for cell in cells if cell.seed == 0 and cell.model is not None]
+        trainings = {one.name: self._schedule.training(HBERT, one) for one in trained}
         count = self._options.flip_texts // max(1, len(trainings))
         if not trainings or not count:
             return {}
