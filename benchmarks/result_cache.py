@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-DISTINGUISHING = ("dataset", "method", "layers", "settings", "learning_rate", "seed", "size", "tenant")
+DISTINGUISHING = ("dataset", "method", "cut", "domain", "settings", "learning_rate", "seed", "size", "tenant")
 """Nested settings that differ between the cells of a run."""
 Value = dict[str, Any]
 

@@ -20,6 +20,9 @@ LORA_PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The linear maps of each choice of ``projections``. Those that a decoder does not have are left out."""
 
+CUTS: Final = {"fast": 2, "accurate": 3}
+"""The presets of an encoder's cut: tables replace the layers divided by this number, at least one layer."""
+
 _TYPES: Final[dict[Any, type[int] | type[float] | type[bool] | type[str]]] = {
     int: int,
     int | None: int,
@@ -88,8 +91,13 @@ class EncoderConversionSettings:
     """Settings of the conversion of an encoder. Budgets are in tokens, so that a seed gives the same root
     whatever the machine's load; with ``distil_minutes`` distillation repeats its tokens for that long."""
 
+    cut: str = _setting(
+        "fast",
+        "Layers that the table replaces: half of them (fast) or a third (accurate).",
+        choices=tuple(CUTS),
+    )
     lower_layers: int | None = _number(
-        None, 1, 64, "Layers that the table replaces. Default: half of them.", "Layers below the cut"
+        None, 1, 64, "Layers that the table replaces, instead of a preset.", "Layers below the cut"
     )
     n: int = _number(3, 2, 5, "Tokens in a fragment.", "Fragment length")
     max_tokens: int | None = _number(
@@ -113,6 +121,10 @@ class EncoderConversionSettings:
     distil_minutes: float | None = _minutes("distillation", "Distillation minutes")
     learning_rate: float = _learning_rate(6e-4)
     seed: int = _seed()
+
+    def layers_below_cut(self, layers: int) -> int:
+        """``lower_layers``, or of so many layers those that the preset puts below the cut."""
+        return max(1, layers // CUTS[self.cut]) if self.lower_layers is None else self.lower_layers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,173 +1,127 @@
-"""The paper's tables 3 and 7 and its figure 14 on real data: the product's models beside fine-tuning of every
-parameter, and their parts.
+"""The paper's tables 3, 7, 8 and 10 and its figure 14 on real data.
 
-Every method has the same grid: three learning rates with the first seed, then three seeds with the best of
-them on dev. A training has up to 15 epochs and stops early by dev. What decides between the levels is fitted
-on dev, too. The test split is read for the chosen learning rate alone.
-
-Results are kept, and a killed run goes on. Trainings start until all that the table rests on has cost the
+Every method is trained as the product fine-tunes by default. Results are kept, and all tables and the
+frontier share them; a killed run goes on. Trainings start until all that the table rests on has cost the
 budget; `--committed` prints what is kept.
+
+    python -m benchmarks.accuracy table3
 """
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from rich.console import Console
 
 from benchmarks import harness
 from benchmarks.accuracy import tenant_curves
-from benchmarks.accuracy.comparison import Comparison
-from benchmarks.accuracy.data import DATASETS, QUICK, SCIENTIFIC, Dataset, data_dir, has_data
-from benchmarks.accuracy.grid import EPOCHS, MAIN, PATIENCE, SEEDS, Cell, Grid
-from benchmarks.accuracy.methods import DEDICATED, HBERT, METHODS, Method
-from benchmarks.accuracy.tenant_curves import TenantCurves, figures_of, rows_of
+from benchmarks.accuracy.comparison import Wanted, compare
+from benchmarks.accuracy.data import DATASETS, NLU, SCIENTIFIC, cheapest_first
+from benchmarks.accuracy.methods import ADAPTER, DEDICATED, HBERT, PLOT, SHARED
+from benchmarks.accuracy.schedule import CORE_HOURS, SECONDS_PER_HOUR, SEEDS, Schedule
 from benchmarks.accuracy.trainings import Shape
-from benchmarks.accuracy.workbench import (
-    CORE_HOURS,
-    SECONDS_PER_HOUR,
-    Converted,
-    Workbench,
-    conversion_settings,
-)
+from benchmarks.accuracy.workbench import Workbench
 from benchmarks.result_cache import add_committed
-from inference.hplm.artifact_files import read_artifact_json
-from inference.text.tokenization import ROOT_FILE
 
-CUTS = ("3+3", "3+2")
-QUICK_EPOCHS, QUICK_TOKENS, QUICK_TENANTS = 3, 100_000, (1_000,)
-OTHERS = tuple(method for method in METHODS.values() if method not in MAIN)
-LEGEND = "[n of m]: n of the cell's m trainings are finished. –: none, or a mean that lacks datasets."
+QUICK_EPOCHS: Final = 1
+QUICK_TOKENS: Final = 100_000
+QUICK_ROWS: Final = 200
+OF_ROOTS: Final = (DATASETS["NCBI-disease"],)
+"""On which roots are compared: its tags need the context of a token most."""
+LEGEND: Final = "Test metric in points, mean ± deviation over seeds. [n of m]: n of m seeds are finished."
+
+
+def table3(schedule: Schedule) -> list[harness.Row]:
+    """All methods on the scientific datasets."""
+    methods = (DEDICATED, HBERT, SHARED, ADAPTER, PLOT)
+    datasets = cheapest_first(DATASETS[name] for name in SCIENTIFIC)
+    return compare(schedule, datasets, list(map(Wanted, methods)))
+
+
+def table7(schedule: Schedule) -> list[harness.Row]:
+    """General language understanding, with all upper layers and with one less."""
+    usual = schedule.bench.branches.shape
+    wanted = [Wanted(DEDICATED), Wanted(HBERT), Wanted(HBERT, Shape(usual.lower, usual.upper - 1))]
+    return compare(schedule, cheapest_first(DATASETS[name] for name in NLU), wanted)
+
+
+def table8(schedule: Schedule) -> list[harness.Row]:
+    """Roots with fragments of 2, 3 and 5 tokens."""
+    usual = schedule.bench.branches.shape
+    return compare(schedule, OF_ROOTS, [Wanted(HBERT, replace(usual, n=n)) for n in (2, 3, 5)])
+
+
+def table10(schedule: Schedule) -> list[harness.Row]:
+    """Roots of the checkpoint's first layers with one to four of them looked up, below two upper layers."""
+    lowers = range(1, schedule.bench.branches.layers - 1)
+    return compare(schedule, OF_ROOTS, [Wanted(HBERT, Shape(lower, 2)) for lower in lowers])
+
+
+def figure14(schedule: Schedule) -> list[harness.Row]:
+    """Tenants with few rows each."""
+    return tenant_curves.rows(schedule, cheapest_first(DATASETS[name] for name in SCIENTIFIC))
+
+
+TABLES: Final[dict[str, Callable[[Schedule], list[harness.Row]]]] = {
+    function.__name__: function for function in (table3, table7, table8, table10, figure14)
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Those of all benchmarks that train on the datasets."""
+    add_committed(parser)
+    parser.add_argument("--core-hours", type=float, default=CORE_HOURS, help="processor hours in all")
+    parser.add_argument("--seeds", type=int, help=f"of each method on each dataset (default: {SEEDS})")
+    parser.add_argument("--rows", type=int, help="of each split that are used, at most, drawn by chance")
+    parser.add_argument("--epochs", type=int, help="of each training, if not the product's default")
+    parser.add_argument("--tokens", type=int, help="that roots and domains learn from, at most")
+    parser.add_argument("--checkpoint", type=Path, help="folder to convert, if not the demo root's")
+
+
+def schedule_of(options: argparse.Namespace, console: Console) -> Schedule:
+    """What these options ask for."""
+    quick = options.quick
+    bench = Workbench(
+        console,
+        options.checkpoint,
+        options.tokens or (QUICK_TOKENS if quick else None),
+        options.rows or (QUICK_ROWS if quick else None),
+        quick=quick,
+        committed=options.committed,
+    )
+    return Schedule(
+        bench,
+        seeds=options.seeds or (1 if quick else SEEDS),
+        epochs=options.epochs or (QUICK_EPOCHS if quick else None),
+        core_hours=options.core_hours,
+    )
+
+
+def settings_of(schedule: Schedule, options: argparse.Namespace) -> harness.Row:
+    """For the report; prints what is missing."""
+    used = round(schedule.bench.processor_seconds / SECONDS_PER_HOUR, 2)
+    given = {name: getattr(options, name) for name in ("seeds", "rows", "epochs", "tokens", "core_hours")}
+    return given | {"core_hours_used": used} | schedule.bench.report_kept()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what is missing within the budget, and print the tables."""
-    options = _options(argv)
-    console = Console()
-    report = Accuracy(options, console).run()
-    if options.json:
-        harness.write_json(report, options.json)
-    return 0
-
-
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Run what is missing within the budget, and print one table."""
     parser = harness.arguments(__doc__ or "")
-    add_committed(parser)
-    parser.add_argument("--dataset", action="append", choices=sorted(DATASETS), help="only this one")
-    parser.add_argument("--method", action="append", choices=sorted(METHODS), help="only this one")
-    parser.add_argument(
-        "--cut",
-        action="append",
-        type=Shape.parse,
-        metavar="LOWER+UPPER",
-        help=f"of layers (default: {' and '.join(CUTS)}); all but the first for hBERT alone",
-    )
-    parser.add_argument("--core-hours", type=float, default=CORE_HOURS, help="processor hours in all")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="with the best learning rate")
-    parser.add_argument("--epochs", type=int, help="at most, of each training")
-    parser.add_argument("--patience", type=int, default=PATIENCE, help="epochs without a better dev metric")
-    parser.add_argument("--tenants", action="append", type=int, help="numbers of tenants of figure 14")
-    parser.add_argument("--tokens", type=int, help="that each conversion learns from")
-    parser.add_argument("--checkpoint", type=Path, help="folder to convert, if not the demo root's")
+    parser.add_argument("table", choices=TABLES)
+    add_options(parser)
     options = parser.parse_args(argv)
-    quick = options.quick
-    options.datasets = [DATASETS[name] for name in options.dataset or (QUICK if quick else DATASETS)]
-    options.methods = [METHODS[name] for name in options.method or METHODS]
-    options.cuts = options.cut or [Shape.parse(cut) for cut in (CUTS[:1] if quick else CUTS)]
-    options.epochs = options.epochs or (QUICK_EPOCHS if quick else EPOCHS)
-    options.tokens = options.tokens or (QUICK_TOKENS if quick else None)
-    options.tenants = options.tenants or (QUICK_TENANTS if quick else tenant_curves.TENANTS)
-    return options
-
-
-class Accuracy:
-    """The trainings of the benchmark in their order, and its tables."""
-
-    def __init__(self, options: argparse.Namespace, console: Console) -> None:
-        self._options, self._console = options, console
-        self._bench = Workbench(
-            console,
-            options.checkpoint,
-            conversion_settings(options.tokens),
-            quick=options.quick,
-            committed=options.committed,
-        )
-        self._grid = Grid(
-            self._bench,
-            epochs=options.epochs,
-            patience=options.patience,
-            seeds=options.seeds,
-            may_train=lambda: self._bench.may_train(options.core_hours),
-        )
-        self._datasets: list[Dataset] = (
-            sorted(options.datasets, key=_size) if has_data() else options.datasets
-        )
-        first = options.cuts[0]
-        self._main = self._cells(MAIN, first)
-        self._others = self._cells(OTHERS, first)
-        self._cuts = [cell for cut in options.cuts[1:] for cell in self._cells([HBERT], cut)]
-        self._scientific = [cell for cell in self._main if cell.dataset.name in SCIENTIFIC]
-
-    def run(self) -> harness.Report:
-        """Train, the most important comparison first, then print what is there."""
-        self._grid.run(self._main)
-        self._grid.run(self._cuts)
-        curves = TenantCurves(self._grid, self._scientific, self._options.tenants) if has_data() else None
-        points = curves.run() if curves else []
-        self._grid.run(self._others)
-        cells = [*self._main, *self._cuts, *self._others]
-        comparison = Comparison(self._grid, cells, self._options.cuts)
-        rows, rates = comparison.rows(), comparison.learning_rates()
-        figures = comparison.figures() | figures_of(points)
-        self._print("Test metric in points, mean ± deviation over seeds.", LEGEND, rows)
-        self._print("Learning rates, chosen on dev.", "(end): at an end of the grid.", rates)
-        self._print("Test metric of tenants with few rows each, in points.", "", rows_of(points))
-        self._console.print({name: round(value, 3) for name, value in figures.items()})
-        kept = self._bench.report_kept()
-        return harness.Report("accuracy", self._settings() | kept, rows, figures)
-
-    def _cells(self, methods: Sequence[Method], shape: Shape) -> list[Cell]:
-        """Those of these methods that are wanted, dataset by dataset. A dedicated model has all layers,
-        whatever the cut."""
-        whole = Shape(self._bench.layers // 2, self._bench.layers - self._bench.layers // 2)
-        return [
-            Cell(method, dataset, whole if method is DEDICATED else shape)
-            for dataset in self._datasets
-            for method in methods
-            if method in self._options.methods
-        ]
-
-    def _settings(self) -> dict[str, Any]:
-        options, shape = self._options, self._options.cuts[0]
-        trained = not options.committed and any(
-            self._grid.covered(cell) for cell in self._main if cell.shape == shape
-        )
-        return {
-            "cuts": [str(cut) for cut in options.cuts],
-            "epochs": options.epochs,
-            "patience": options.patience,
-            "seeds": options.seeds,
-            "core_hours": options.core_hours,
-            "core_hours_used": round(self._bench.processor_seconds / SECONDS_PER_HOUR, 2),
-            "conversion": _conversion_figures(self._bench.root(shape)) if trained else None,
-        }
-
-    def _print(self, title: str, legend: str, rows: Sequence[harness.Row]) -> None:
-        self._console.print(f"\n{title} {legend}\n", markup=False, highlight=False)
-        self._console.out(harness.markdown_table(rows), highlight=False)
-
-
-def _size(dataset: Dataset) -> int:
-    """Of the training file, so that the cheapest dataset comes first."""
-    return (data_dir() / dataset.name / "train.txt").stat().st_size
-
-
-def _conversion_figures(converted: Converted) -> dict[str, Any]:
-    kept = ("unconverted", "closed_form", "mixer", "distilled", "seconds", "cpu_seconds")
-    report = read_artifact_json(converted.root / ROOT_FILE)["report"] | converted.report
-    return {name: report[name] for name in kept if name in report}
+    console = Console()
+    schedule = schedule_of(options, console)
+    rows = TABLES[options.table](schedule)
+    console.print(f"\n{LEGEND}\n", markup=False, highlight=False)
+    console.out(harness.markdown_table(rows), highlight=False)
+    settings = settings_of(schedule, options)
+    if options.json:
+        harness.write_json(harness.Report(options.table, settings, rows, {}), options.json)
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The paper's table 5: quality and space by the coverage of the domain's table, above the root's own.
 
-The models of the accuracy benchmark's cell hBERT are read through domain tables of falling coverage; with a
-coverage of 0 only the root's table is left, which stays as it is. Then the space of ten domains' tables.
+The models of the accuracy benchmark are read through domain tables of falling coverage; with a coverage of 0
+only the root's table is left, which stays as it is. Then the space of ten domains' tables.
 """
 
 import sys
@@ -15,20 +15,20 @@ from rich.console import Console
 
 from benchmarks import harness
 from benchmarks.accuracy import e2e_dataset
+from benchmarks.accuracy.__main__ import add_options, schedule_of, settings_of
+from benchmarks.accuracy.branches import ALPHA
 from benchmarks.accuracy.comparison import mean_and_deviation
-from benchmarks.accuracy.data import BIOMEDICAL, DATASETS, GENERAL, Dataset, corpus, texts_of
-from benchmarks.accuracy.grid import EPOCHS, SEEDS, Cell, Grid
+from benchmarks.accuracy.data import BIOMEDICAL, DATASETS, Dataset, corpus, texts_of
 from benchmarks.accuracy.methods import HBERT
-from benchmarks.accuracy.trainings import Shape
-from benchmarks.accuracy.workbench import ALPHA, Workbench
-from benchmarks.result_cache import add_committed, bench_dir
+from benchmarks.accuracy.schedule import Schedule
+from benchmarks.accuracy.workbench import Workbench
+from benchmarks.result_cache import bench_dir
 from benchmarks.serving.real_texts import docstrings
 from inference.hplm.artifact_files import read_artifact_json
 from workers.training.plots import PlotSettings
 
 ALPHAS = (100.0, 50.0, 30.0, 0.0)
-QUICK_EPOCHS = 3
-WITH_DOMAIN = sorted(name for name, dataset in DATASETS.items() if dataset.domain != GENERAL)
+WITH_DOMAIN = sorted(name for name, dataset in DATASETS.items() if dataset.has_domain)
 OF_DATASETS = ("chemprot", "sci-cite", "citation_intent", "NCBI-disease", "sst2", "mrpc", "sick-nli")
 """Whose training texts are a domain's corpus. sick-sts has those of sick-nli."""
 
@@ -38,57 +38,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = harness.arguments(__doc__ or "")
     parser.add_argument("--dataset", default="NCBI-disease", choices=WITH_DOMAIN)
     parser.add_argument("--vectors", default="float16", choices=("float16", "int8"))
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--epochs", type=int, help="at most, of each training")
-    add_committed(parser)
+    add_options(parser)
     options = parser.parse_args(argv)
     console = Console()
-    bench = Workbench(console, quick=options.quick, committed=options.committed)
-    grid = Grid(
-        bench,
-        epochs=options.epochs or (QUICK_EPOCHS if options.quick else EPOCHS),
-        seeds=options.seeds,
-        may_train=lambda: not options.committed,
-    )
+    schedule = schedule_of(options, console)
     dataset = DATASETS[options.dataset]
-    rows, figures = measure(grid, dataset, options.vectors)
+    rows, figures = measure(schedule, dataset, options.vectors)
     console.out(harness.markdown_table(rows), highlight=False)
     corpora = domain_corpora()
-    domains = measure_domains(bench, options.vectors, corpora)
+    domains = measure_domains(schedule.bench, options.vectors, corpora)
     console.out("\n" + harness.markdown_table(domains), highlight=False)
     if len(domains) == len(corpora):
         figures["mb_of_ten_domains"] = sum(float(row["MB"]) for row in domains)
     console.print({name: round(value, 3) for name, value in figures.items()})
     settings = {"dataset": dataset.name, "vectors": options.vectors, "domains": domains}
-    settings |= bench.report_kept()
+    settings |= settings_of(schedule, options)
     if options.json:
         harness.write_json(harness.Report("alpha", settings, rows, figures), options.json)
     return 0
 
 
 def measure(
-    grid: Grid, dataset: Dataset, vectors: str, alphas: Sequence[float] = ALPHAS, shape: Shape | None = None
+    schedule: Schedule, dataset: Dataset, vectors: str, alphas: Sequence[float] = ALPHAS
 ) -> tuple[list[harness.Row], dict[str, float]]:
     """A row for each coverage of the domain's table, and the metric from tables in points."""
-    cell = Cell(HBERT, dataset, shape or Shape())
-    bench = grid.bench
-    grid.run([cell])
-    covered = grid.covered(cell)
+    bench, branches = schedule.bench, schedule.bench.branches
+    kept = bench.kept("alpha")
+    trainings = [schedule.training(HBERT, dataset, seed) for seed in schedule.seeds]
     rows: list[harness.Row] = []
     figures: dict[str, float] = {}
-    if covered is None:
-        return rows, figures
-    kept = bench.kept("alpha")
 
     def measured(alpha: float) -> dict[str, Any]:
-        tables = bench.tables(bench.root(cell.shape), dataset, alpha, **_settings(vectors))
-        found = [bench.test(training, tables) for training in covered.chosen]
+        root = branches.root(branches.shape)
+        tables = branches.tables(root, dataset.domain, alpha, **_settings(vectors))
+        found = [bench.test(training, tables) for training in trainings]
         metric = 100 * fmean(one["levels"]["table"] for one in found)
         return {"row": _row(alpha, tables[:-1], found), "metric": metric}
 
-    trainings = [bench.key(training) for training in covered.chosen]
+    keys = [bench.key(training) for training in trainings]
     for alpha in alphas:
-        key = {"alpha": alpha, "vectors": vectors, "trainings": trainings}
+        key = {"alpha": alpha, "vectors": vectors, "trainings": keys}
         found = kept.get_or_compute_unless_committed(key, partial(measured, alpha))
         if found is not None:
             rows.append(found["row"])
@@ -96,22 +85,17 @@ def measure(
     return rows, figures
 
 
-def measure_domains(
-    bench: Workbench, vectors: str, corpora: Mapping[str, Path], shape: Shape | None = None
-) -> list[harness.Row]:
+def measure_domains(bench: Workbench, vectors: str, corpora: Mapping[str, Path]) -> list[harness.Row]:
     """A row for each domain, by the file of its corpus: what its table above the root's takes."""
-    shape = shape or Shape()
-    kept = bench.kept("domain_tables")
+    branches, kept = bench.branches, bench.kept("domain_tables")
 
     def measured(name: str, file: Path) -> dict[str, Any]:
-        settings = _settings(vectors)
-        return _space(
-            [bench.table(bench.root(shape), name, ALPHA, file=file, all_unigrams=False, **settings)]
-        )
+        root = branches.root(branches.shape)
+        return _space([branches.table(root, name, ALPHA, corpus_file=file, **_settings(vectors))])
 
     rows = []
     for name, file in corpora.items():
-        key = {"domain": name, "vectors": vectors, "root": bench.root_key(shape)}
+        key = {"domain": name, "vectors": vectors, "root": branches.root_key(branches.shape)}
         found = kept.get_or_compute_unless_committed(key, partial(measured, name, file))
         if found is not None:
             rows.append({"domain": name, "entries": found["entries"], "MB": found["MB"]})

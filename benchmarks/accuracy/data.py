@@ -7,7 +7,7 @@ train.txt, dev.txt and test.txt (JSON lines of text and label, or CoNLL columns)
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -21,11 +21,17 @@ GENERAL, BIOMEDICAL = "general", "biomed"
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A labelled dataset. domain: whose corpus its texts resemble."""
+    """A labelled dataset. domain: whose corpus its texts resemble. pairs: a row has two texts."""
 
     name: str
     task: str
     domain: str = GENERAL
+    pairs: bool = False
+
+    @property
+    def has_domain(self) -> bool:
+        """Whether its models are below a domain, not below the root."""
+        return self.domain != GENERAL
 
     @property
     def metric(self) -> str:
@@ -42,13 +48,15 @@ DATASETS = {
         Dataset("NCBI-disease", "tagging", BIOMEDICAL),
         # As in the paper's table 7; the last two stand in for MNLI and STS-B.
         Dataset("sst2", "classification"),
-        Dataset("mrpc", "classification"),
-        Dataset("sick-nli", "classification"),
-        Dataset("sick-sts", "regression"),
+        Dataset("mrpc", "classification", pairs=True),
+        Dataset("sick-nli", "classification", pairs=True),
+        Dataset("sick-sts", "regression", pairs=True),
     )
 }
 SCIENTIFIC = ("chemprot", "sci-cite", "citation_intent", "NCBI-disease")
 """Of the paper's table 1."""
+NLU = ("sst2", "mrpc", "sick-nli", "sick-sts")
+"""Of the paper's table 7."""
 QUICK = ("NCBI-disease", "chemprot")
 FIELDS = ("text", "text_pair", "label", "value")
 """Of a line that is a row; others are left out."""
@@ -74,6 +82,13 @@ def has_data() -> bool:
 
 def _configured_dir() -> Path:
     return Path(os.environ.get("HMI_DATA_DIR") or ROOT.parent / "shared" / "data")
+
+
+def cheapest_first(datasets: Iterable[Dataset]) -> list[Dataset]:
+    """Those of single texts first, the smallest training file first; as given where there is no data."""
+    if not has_data():
+        return list(datasets)
+    return sorted(datasets, key=lambda one: (one.pairs, (data_dir() / one.name / "train.txt").stat().st_size))
 
 
 def corpus(name: str) -> Path:

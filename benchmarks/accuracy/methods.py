@@ -1,13 +1,13 @@
-"""The methods of the paper's table 3, all trained with the same loop, batches, epochs and grid.
+"""The methods of the paper's table 3, all trained with the loop and defaults of the product's fine-tuning.
 
 They differ in what is trained and in how the lower half of a text is computed.
 """
 
 import copy
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 import torch
@@ -20,11 +20,10 @@ from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.heads import Head, Pooling, pool
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles, Example, read_examples
-from workers.training.lower_states import LowerMode
 from workers.training.precision import configure_torch
 from workers.training.prepared_split import Backbone, PreparedSplit, predict, prepare_split
 from workers.training.progress import Reporter
-from workers.training.search import LEARNING_RATE_FACTORS, FineTuneSettings, LearningRateSearch
+from workers.training.search import FineTuneSettings, LearningRateSearch
 from workers.training.task_model import PADDING_LOGIT, TaskModel
 from workers.training.tasks import task_kind
 from workers.training.tasks.base import TaskKind
@@ -83,42 +82,27 @@ class TokenSplit(PreparedSplit):
 Trained = Literal["all", "upper", "pet", "head"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Method:
-    """A row of the table. trained: all layers, the upper ones, a PET, or the head alone. lower_mode: how
-    texts are read where the lower layers are not trained. rate: the middle of the grid of learning rates."""
+    """A row of the table. trained: all layers, the upper ones, a PET, or the head alone. changes: of the
+    defaults of `FineTuneSettings`."""
 
     name: str
     trained: Trained
-    lower_mode: LowerMode
-    rate: float
-    full_context_share: float = 0.0
+    changes: Mapping[str, Any]
 
-    @property
-    def rates(self) -> list[float]:
-        """The grid of learning rates: the middle one, half of it, twice of it."""
-        return [self.rate * factor for factor in LEARNING_RATE_FACTORS]
-
-    def settings(self, *, learning_rate: float, seed: int, epochs: int, patience: int) -> FineTuneSettings:
-        """The settings of one training with one learning rate."""
-        found = FineTuneSettings(
-            seed=seed,
-            learning_rate=learning_rate,
-            epochs=epochs,
-            patience=patience,
-            full_context_share=self.full_context_share,
-            lower_mode=self.lower_mode,
-        )
-        return replace(found, lora=0, biases=False, norms=False) if self.trained == "head" else found
+    def settings(self, seed: int, epochs: int | None = None) -> FineTuneSettings:
+        """The settings of one training. epochs: if not the default."""
+        return FineTuneSettings(seed=seed, epochs=epochs, **self.changes)
 
 
-DEDICATED = Method("dedicated", "all", "full", 1e-4)
-UPPER = Method("upper layers", "upper", "full", 3e-4)
-SHARED = Method("shared", "head", "full", 5e-3)
-ADAPTER = Method("hBERT-adapter", "pet", "full", 2e-3)
-PLOT = Method("hBERT-PLOT", "upper", "table", 3e-4)
-HBERT = Method("hBERT", "pet", "table", 2e-3, full_context_share=0.5)
-METHODS = {method.name: method for method in (DEDICATED, ADAPTER, HBERT, UPPER, PLOT, SHARED)}
+_FULL: Final = {"lower_mode": "full", "full_context_share": 0.0}
+_HEAD: Final = {"lora": 0, "biases": False, "norms": False}
+HBERT = Method("hBERT", "pet", {})
+DEDICATED = Method("dedicated", "all", {**_FULL, "learning_rate": 1e-4})
+ADAPTER = Method("hBERT-adapter", "pet", _FULL)
+PLOT = Method("hBERT-PLOT", "upper", {"full_context_share": 0.0, "learning_rate": 3e-4})
+SHARED = Method("shared", "head", {**_FULL, **_HEAD, "learning_rate": 5e-3})
 MODEL_FILE = "model.safetensors"
 
 
@@ -182,6 +166,7 @@ class _FullTask:
     """A model without a PET, and what its splits are read with."""
 
     method: Method
+    settings: FineTuneSettings
     inputs: Inputs
     backbone: Backbone
     kind: TaskKind
@@ -201,7 +186,7 @@ class _FullTask:
         head = Head.initial(len(kind.labels), hidden, pooling=pooling, generator=generator)
         lower = backbone.root.checkpoint_lower() if method.trained == "all" else None
         model = FullModel(lower, backbone.root.upper, head, settings.dropout).to(precision.device)
-        return cls(method, inputs, backbone, kind, train, model)
+        return cls(method, settings, inputs, backbone, kind, train, model)
 
     def split(self, name: str, reporter: Reporter) -> PreparedSplit:
         """The split "train", "dev" or "test"."""
@@ -209,7 +194,7 @@ class _FullTask:
         if name != "train":
             rows = read_examples(getattr(self.inputs.files, name), self.inputs.task)
         if self.method.trained != "all":
-            return prepare_split(rows, self.kind, self.backbone, reporter, modes=[self.method.lower_mode])
+            return prepare_split(rows, self.kind, self.backbone, reporter, modes=[self.settings.lower_mode])
         found = prepare_split(rows, self.kind, self.backbone, reporter, modes=[])
         return TokenSplit(found.examples, found.sequences, found.ranges)
 

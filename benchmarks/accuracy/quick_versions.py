@@ -16,9 +16,9 @@ from rich.console import Console
 
 from benchmarks import harness
 from benchmarks.accuracy.data import DATASETS, Dataset
-from benchmarks.accuracy.methods import METHODS, Inputs
-from benchmarks.accuracy.trainings import Shape, Training
-from benchmarks.accuracy.workbench import Workbench, conversion_settings
+from benchmarks.accuracy.methods import HBERT, Inputs
+from benchmarks.accuracy.trainings import Training
+from benchmarks.accuracy.workbench import Workbench
 from workers.training.evaluate import evaluate
 from workers.training.fine_tune import fine_tune
 from workers.training.progress import Reporter
@@ -29,7 +29,7 @@ DEFAULT = ("chemprot", "sst2", "NCBI-disease")
 ROWS, QUICK_ROWS = 1_000, 100
 LINES, QUICK_LINES = 12_000, 1_000
 TOKENS = 100_000
-"""Of the conversion's closed form and of its distillation."""
+"""That the root and its domain learn from at each step."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,13 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the trained version")
     options = parser.parse_args(argv)
     rows, lines = (QUICK_ROWS, QUICK_LINES) if options.quick else (ROWS, LINES)
-    bench = Workbench(
-        Console(), conversion=conversion_settings(TOKENS), rows=rows, lines=lines, quick=options.quick
-    )
-    settings = FineTuneSettings(seed=options.seed)
+    bench = Workbench(Console(), tokens=TOKENS, rows=rows, lines=lines, quick=options.quick)
+    settings = HBERT.settings(options.seed)
     found = []
     for name in options.dataset or DEFAULT:
-        training = Training(METHODS["hBERT"], DATASETS[name], settings, Shape())
+        training = Training(HBERT, DATASETS[name], settings)
         found.append(measure(DATASETS[name], bench.inputs(training), settings, bench.reporter))
     figures = {
         "quick_gap_points": fmean(row["trained"] - row["quick"] for row in found),

@@ -1,5 +1,6 @@
 """One training of the accuracy benchmarks, and what its model answers to the test split."""
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,11 +10,14 @@ from benchmarks.accuracy.data import Dataset
 from benchmarks.accuracy.methods import Inputs, Method, evaluate_full, train_full
 from benchmarks.accuracy.tenants import Subset
 from inference.cascade.dispatcher import AnswerPolicy
+from inference.hplm.artifact_files import read_json
 from inference.hplm.fragments import DEFAULT_N
 from inference.hplm.root import LOWER_FILE, UPPER_FILE
+from workers.training.cascade.calibration import expected_calibration_error, reliability
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
+from workers.training.evaluation_answers import FILE
 from workers.training.fine_tune import fine_tune
 from workers.training.progress import Reporter
 from workers.training.search import FineTuneSettings
@@ -28,30 +32,31 @@ class Shape:
     upper: int = 3
     n: int = DEFAULT_N
 
-    @classmethod
-    def parse(cls, text: str) -> "Shape":
-        """The shape of a cut, such as "3+2". Raises ValueError."""
-        lower, upper = map(int, text.split("+"))
-        return cls(lower, upper)
-
     @property
     def layers(self) -> int:
         """Of the root."""
         return self.lower + self.upper
 
     def __str__(self) -> str:
-        return f"{self.lower}+{self.upper}"
+        return f"{self.lower}+{self.upper}" + ("" if self.n == DEFAULT_N else f", {self.n}-grams")
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A method with its settings, on a dataset or on a tenant's subset of it."""
+    """A method with its settings, on a dataset or on a tenant's subset of it. on_root: below the root, also
+    if the dataset has a domain."""
 
     method: Method
     dataset: Dataset
     settings: FineTuneSettings
     shape: Shape = field(default_factory=Shape)
     subset: Subset | None = None
+    on_root: bool = False
+
+    @property
+    def domain(self) -> str | None:
+        """That of the model's branch, if it has one."""
+        return self.dataset.domain if self.dataset.has_domain and not self.on_root else None
 
     @property
     def has_pet(self) -> bool:
@@ -92,28 +97,45 @@ def run_training(
 def run_test(
     training: Training, inputs: Inputs, model: Path, reporter: Reporter, tables: Sequence[Path] | None = None
 ) -> dict[str, Any]:
-    """{test} of the model that `run_training` wrote. With a PET also {levels, hits}: the metrics of
-    `level_metrics`, and the shares of the tokens by what the tables held of them.
+    """{test} of the model that `run_training` wrote. With a PET also {levels, hits, rows, ece}: the metrics
+    of `level_metrics`, the shares of the tokens by what the tables held of them, the number of test rows, and
+    the expected calibration error of the confidences that are served (None for numbers).
 
     tables: to read it through, if not those of its training.
     """
     if not training.has_pet:
         metric = evaluate_full(training.method, inputs, training.settings, reporter, model=model)
         return {"test": metric}
-    report = evaluate(
-        root=inputs.root,
-        plots=list(tables or inputs.plots),
-        hplm=model,
-        dataset_file=inputs.files.test,
-        task=inputs.task,
-        reporter=reporter,
-        lower=inputs.lower,
-        train_file=inputs.files.train,
-        settings=EvaluateSettings(
-            device=training.settings.device,
-            precision=training.settings.precision,
-            policy=AnswerPolicy(training.settings.lower_mode),
-        ),
-        scratch=model.parent,
-    )
-    return {"test": report["value"], "levels": report["levels"], "hits": report["plot_hits"]}
+    by_default = training.settings.lower_mode == "table"
+    with tempfile.TemporaryDirectory(dir=model.parent) as folder:
+        answers = Path(folder) / "answers"
+        report = evaluate(
+            root=inputs.root,
+            plots=list(tables or inputs.plots),
+            hplm=model,
+            dataset_file=inputs.files.test,
+            task=inputs.task,
+            reporter=reporter,
+            lower=inputs.lower,
+            train_file=inputs.files.train,
+            settings=EvaluateSettings(
+                device=training.settings.device,
+                precision=training.settings.precision,
+                policy=AnswerPolicy.CASCADE if by_default else AnswerPolicy.FULL,
+            ),
+            scratch=model.parent,
+            answers=answers,
+        )
+        ece = _calibration_error(answers / FILE)
+    found = {"test": report["value"], "levels": report["levels"], "hits": report["plot_hits"]}
+    return found | {"rows": report["rows"], "ece": ece}
+
+
+def _calibration_error(answers: Path) -> float | None:
+    """Of the confidences of these answers, in ten bins of equal mass; None for numbers, which have none."""
+    found = read_json(answers)
+    judged = [pair for pair in zip(found["score"], found["right"], strict=True) if None not in pair]
+    if not judged:
+        return None
+    confidences, right = zip(*judged, strict=True)
+    return expected_calibration_error(reliability(confidences, right))

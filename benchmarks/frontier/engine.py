@@ -8,9 +8,6 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from benchmarks.accuracy.data import Dataset
-from benchmarks.accuracy.trainings import Shape
-from benchmarks.accuracy.workbench import Workbench
 from inference.cascade.dispatcher import HASH_BYTES, AnswerPolicy
 from inference.cascade.profile import CascadeProfile
 from inference.engine.adapters import PackedHplm
@@ -22,14 +19,10 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.rows import Answered, ModelIdentity, Row, work_of
 from inference.errors import HplmError
 from inference.hplm.devices import pick_dtype
-from inference.hplm.encoder import FullLower
-from inference.hplm.heads import apply_heads
 from inference.hplm.hplm import Hplm
-from inference.hplm.lower_states import full_states
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
-from inference.hplm.sequences import PackedSequences
 from inference.text.codec import TextCodec
 from inference.text.encodings import EncodedInput, InferInput, outputs_at
 from inference.text.outputs import OutputNames, Outputs
@@ -40,18 +33,11 @@ INT8: Final = "int8"
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Folders of the artifacts. tables: by domain, nearest first, the root's last."""
+    """Folders of the artifacts. lowers, tables: by domain; tables nearest first, the root's last."""
 
     root: Path
-    lower: Path
+    lowers: Mapping[str, Path]
     tables: Mapping[str, Sequence[Path]]
-
-
-def trained_branch(bench: Workbench, shape: Shape, datasets: Sequence[Dataset]) -> Branch:
-    """What the trainings of the workbench read; built unless an earlier run has kept it."""
-    converted = bench.root(shape)
-    tables = {dataset.domain: bench.tables(converted, dataset) for dataset in datasets}
-    return Branch(converted.root, converted.lower, tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,25 +75,18 @@ class Engine:
         self.root = Root.load(branch.root, "cpu", self._dtype)
         if number_format == INT8:
             self._quantize()
-        self.full_lower = self.root.full_lower(branch.lower).to(self._dtype)
         self._codecs = {
             name: TextCodec(self.root.tokenizer, OutputNames.load(model.folder), model.profile)
             for name, model in models.items()
         }
-        lowers = {domain: self._lower_layers(tables) for domain, tables in branch.tables.items()}
+        lowers = {domain: self._lower_layers(branch, domain) for domain in branch.tables}
         self.executor = Executor(
             self.root, _Lowers(lowers), PetPool(self._load, POOL_BYTES), pipeline=pipeline
         )
 
-    def folder_of(self, question: Question) -> Path:
-        """Of the model that is asked."""
-        return self._models[question.model].folder
-
-    def rows(
-        self, questions: Sequence[Question], policy: AnswerPolicy, target: float | None = None
-    ) -> list[Row]:
+    def rows(self, questions: Sequence[Question], policy: AnswerPolicy) -> list[Row]:
         """A row for each question; its key is its place."""
-        return [self._row(at, question, policy, target) for at, question in enumerate(questions)]
+        return [self._row(at, question, policy) for at, question in enumerate(questions)]
 
     def result(self, question: Question, answer: Answered, from_tables: Answered | None) -> dict[str, Any]:
         """The answer as the product's API gives it."""
@@ -119,8 +98,8 @@ class Engine:
         )
         return codec.results([self._encoded(question)], [outputs], codec.plan(AnswerPolicy.CASCADE))[0]
 
-    def _row(self, at: int, question: Question, policy: AnswerPolicy, target: float | None) -> Row:
-        codec, plan = self._codecs[question.model], self._codecs[question.model].plan(policy, target)
+    def _row(self, at: int, question: Question, policy: AnswerPolicy) -> Row:
+        codec, plan = self._codecs[question.model], self._codecs[question.model].plan(policy)
         (encoding,) = self._encoded(question).encodings
         return Row(
             str(at),
@@ -145,10 +124,11 @@ class Engine:
         folder = self._models[model.hplm].folder
         return PackedHplm.of(Hplm.load(folder, dtype=None), self._dtype, model.digest)
 
-    def _lower_layers(self, tables: Sequence[Path]) -> LowerLayers:
-        chain = PlotChain([PlotTable.open(table) for table in tables])
+    def _lower_layers(self, branch: Branch, domain: str) -> LowerLayers:
+        chain = PlotChain([PlotTable.open(table) for table in branch.tables[domain]])
         composition = chain.composition.with_context_dtype(self._dtype)
-        return LowerLayers(chain, self.full_lower, composition)
+        full = self.root.full_lower(branch.lowers[domain]).to(self._dtype)
+        return LowerLayers(chain, full, composition)
 
     def _quantize(self) -> None:
         scales = self.root.int8_scales()
@@ -195,24 +175,6 @@ class CascadeServer:
             else:
                 self.answers[outcome.row.key] = outcome
         return going_on
-
-
-class DedicatedModel:
-    """A whole model without a PET (a `benchmarks.serving.open_loop.Scheme`): all rows of a batch are of this
-    one, which is the best that a dedicated model can hope for."""
-
-    def __init__(self, root: Root, lower: FullLower, hplm: Path) -> None:
-        self._root, self._lower = root, lower
-        self._head = Hplm.load(hplm).head
-
-    @torch.inference_mode()
-    def __call__(self, rows: Sequence[Row]) -> None:
-        """Compute a batch."""
-        ids: list[np.ndarray[Any, np.dtype[np.int64]]] = [row.ids for row in rows]
-        sequences = PackedSequences.of(ids)
-        states = full_states(self._lower, ids, [row.types for row in rows])
-        last = self._root.upper(states, sequences)
-        apply_heads([self._head] * len(rows), last, sequences, states)
 
 
 def questions(model: str, inputs: Sequence[InferInput], count: int, *, tenants: int = 1) -> list[Question]:

@@ -2,18 +2,14 @@
 
 import time
 from bisect import insort
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.engine.batcher import BatchLimits
 from inference.engine.rows import Row
-
-Scheme = Callable[[Sequence[Row]], None]
-"""Computes a batch."""
 
 
 class Server(Protocol):
@@ -32,25 +28,6 @@ class Server(Protocol):
     def finish(self, begun: Any) -> Mapping[int, Row]:
         """Returns once what ``begin`` gave is computed: by its place in the batch, what a row is to be
         computed as next; the others are answered."""
-
-
-class Plain:
-    """A scheme that computes batch after batch: as many of those that wait as a batch has room for."""
-
-    looks_ahead = False
-
-    def __init__(self, scheme: Scheme, limits: BatchLimits) -> None:
-        self._scheme, self._limits = scheme, limits
-
-    def choose(self, lengths: Sequence[int]) -> list[int]:
-        return list(range(min(len(lengths), self._limits.rows)))
-
-    def begin(self, rows: list[Row]) -> list[Row]:
-        return rows
-
-    def finish(self, begun: list[Row]) -> Mapping[int, Row]:
-        self._scheme(begun)
-        return {}
 
 
 class Clock:

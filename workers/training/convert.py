@@ -128,7 +128,11 @@ def convert_in_process(
     reporter.start_stage("open checkpoint", 1)
     source = open_checkpoint(checkpoint)
     root = Root.from_checkpoint(
-        source, lower=settings.lower_layers, max_tokens=settings.max_tokens, n=settings.n, name=settings.name
+        source,
+        lower=settings.layers_below_cut(source.architecture.layers),
+        max_tokens=settings.max_tokens,
+        n=settings.n,
+        name=settings.name,
     )
     reader = CorpusReader(source.tokenizer_file, root.config)
     training = TrainingCorpus.split(

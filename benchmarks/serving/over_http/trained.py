@@ -8,11 +8,11 @@ from typing import Final
 import torch
 from rich.console import Console
 
+from benchmarks.accuracy.branches import checkpoint_folder
 from benchmarks.accuracy.data import DATASETS, texts_of
-from benchmarks.accuracy.grid import PATIENCE
 from benchmarks.accuracy.methods import HBERT
-from benchmarks.accuracy.trainings import Shape, Training
-from benchmarks.accuracy.workbench import Workbench, checkpoint_folder, conversion_settings
+from benchmarks.accuracy.trainings import Training
+from benchmarks.accuracy.workbench import Workbench
 from benchmarks.serving.real_texts import RealTexts
 from inference.cascade.profile import CASCADE_FILE
 from inference.hplm.hplm import Hplm
@@ -39,19 +39,15 @@ class TrainedModels:
     def __init__(self, *, quick: bool) -> None:
         bench = Workbench(
             Console(stderr=True),
-            conversion=conversion_settings(QUICK_TOKENS if quick else TOKENS)
-            | ({"held_out_tokens": QUICK_TOKENS // 5} if quick else {}),
+            tokens=QUICK_TOKENS if quick else TOKENS,
             rows=QUICK_ROWS if quick else ROWS,
             lines=QUICK_LINES if quick else None,
             quick=True,  # these are no results to keep
         )
-        epochs = QUICK_EPOCHS if quick else EPOCHS
-        settings = HBERT.settings(learning_rate=HBERT.rate, seed=0, epochs=epochs, patience=PATIENCE)
-        training = Training(HBERT, DATASET, settings, Shape())
-        self._model = bench.model(training)
-        converted = bench.root(training.shape)
-        self.root, self.lower = converted.root, converted.lower
-        [self.plot] = bench.tables(converted, DATASET)
+        training = Training(HBERT, DATASET, HBERT.settings(0, QUICK_EPOCHS if quick else EPOCHS))
+        self._model, inputs = bench.model(training), bench.inputs(training)
+        self.root, self.lower = inputs.root, inputs.lower
+        [self.plot] = inputs.plots
         self.checkpoint = Path(checkpoint_folder())
         self.labels = Hplm.load(self._model).labels
 

@@ -36,14 +36,16 @@ def test_adding_a_root_registers_it(staff: Client, tmp_path: Path) -> None:
         "kind": "encoder",
         "source": source,
         "corpus": text.pk,
+        "cut": "accurate",
         "lower_layers": "",
         "alpha": "50",
     }
     answer = staff.post(reverse("admin:tree_root_add"), form)
     assert answer.status_code == 302, answer.content.decode()
     root = Root.objects.get(name="bert")
-    kinds = [job.kind for job in tree_factory.jobs_in_order(Version.unscoped.get(root=root))]
-    assert kinds == ["convert", "build_plot"]
+    convert, build = tree_factory.jobs_in_order(Version.unscoped.get(root=root))
+    assert (convert.kind, build.kind) == ("convert", "build_plot")
+    assert convert.params["settings"] == {"cut": "accurate"}
 
 
 def test_adding_and_saving_a_domain_make_versions_of_the_platforms(staff: Client, root: Version) -> None:

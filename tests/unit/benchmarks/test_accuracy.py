@@ -1,129 +1,113 @@
-"""The accuracy benchmark from its command to its table, on a tiny model and tiny data."""
+"""The accuracy benchmark from its command to its tables, on a tiny model and tiny data."""
 
 import json
 import re
 import shutil
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from benchmarks.accuracy import alpha, workbench
+from benchmarks.accuracy import alpha, tenant_curves, workbench
 from benchmarks.accuracy.__main__ import main
-from benchmarks.accuracy.comparison import Comparison
-from benchmarks.accuracy.data import DATASETS, Dataset
-from benchmarks.accuracy.grid import Cell, Grid
-from benchmarks.accuracy.methods import DEDICATED, HBERT, Method
-from benchmarks.accuracy.trainings import Shape
-from benchmarks.accuracy.workbench import Workbench, conversion_settings
+from benchmarks.accuracy.comparison import MISSING, Wanted, compare
+from benchmarks.accuracy.data import DATASETS
+from benchmarks.accuracy.methods import HBERT
+from benchmarks.accuracy.schedule import Schedule
+from benchmarks.accuracy.workbench import Workbench
 from tests.unit.workers.training.world import CancelAt, Recorder
 from workers.training.checkpoints import CheckpointStore
 from workers.training.progress import Cancelled
-from workers.training.search import STAGE
+from workers.training.search import STAGE, FineTuneSettings
 
 pytestmark = pytest.mark.thorough
 
-CUT, SHORT = Shape(2, 2), Shape(2, 1)
 TOKENS = 500
 CHEMPROT = DATASETS["chemprot"]
 
 
 @pytest.fixture
 def bench(checkpoint: Path) -> Workbench:
-    return Workbench(Console(quiet=True), checkpoint, conversion_settings(TOKENS))
+    return Workbench(Console(quiet=True), checkpoint, TOKENS)
 
 
-def _allow(count: int) -> Callable[[], bool]:
-    """Says yes so many times."""
-    answers = iter([True] * count)
-    return lambda: next(answers, False)
-
-
-def _cells(*methods: Method, dataset: Dataset = CHEMPROT) -> list[Cell]:
-    return [Cell(method, dataset, CUT) for method in methods]
-
-
-def test_the_command_fills_its_table_and_computes_nothing_twice(
-    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    chosen = [
-        *("--dataset", "chemprot", "--dataset", "NCBI-disease"),
-        *("--method", "dedicated", "--method", "hBERT-adapter", "--method", "hBERT"),
-        *("--cut", "2+2", "--cut", "2+1", "--tenants", "2"),
-        *("--epochs", "1", "--seeds", "2", "--tokens", str(TOKENS), "--checkpoint", str(checkpoint)),
-    ]
-    out = tmp_path / "out.json"
-    assert main([*chosen, "--json", str(out)]) == 0
-    report = json.loads(out.read_text())
+def test_a_command_fills_its_table_and_computes_nothing_twice(checkpoint: Path, tmp_path: Path) -> None:
+    small = ["--seeds", "2", "--epochs", "1", "--tokens", str(TOKENS), "--checkpoint", str(checkpoint)]
+    first, again = tmp_path / "first.json", tmp_path / "again.json"
+    assert main(["table10", *small, "--json", str(first)]) == 0
+    report = json.loads(first.read_text())
     assert [row["method"] for row in report["rows"]] == [
-        "dedicated",
-        *("hBERT", "hBERT, cascade", "hBERT, full", "hBERT-adapter"),
-        *("hBERT (2+1)", "hBERT, cascade (2+1)", "hBERT, full (2+1)"),
+        *("hBERT (1+2)", "hBERT, table (1+2)", "hBERT, full (1+2)"),
+        *("hBERT (2+2)", "hBERT, table (2+2)", "hBERT, full (2+2)"),
     ]
-    for row in report["rows"]:
-        assert all(re.fullmatch(r"-?\d+\.\d ± \d+\.\d", row[name]) for name in ("chemprot", "NCBI-disease"))
-    figures = report["figures"]
-    assert figures["complete_cells"] == 1
-    assert figures["drop_dedicated_datasets"] == 2
-    parts = figures["drop_pet"] + figures["drop_conversion"] + figures["drop_table"]
-    assert figures["drop_dedicated"] == pytest.approx(parts)
-    assert figures.keys() >= {"drop_dedicated_2+1", "drop_table_2+1", "accuracy_hBERT_2", "F1_hBERT_2"}
-
+    assert all(re.fullmatch(r"-?\d+\.\d ± \d+\.\d", row["NCBI-disease"]) for row in report["rows"])
     kept = {file.name: file.read_bytes() for file in (tmp_path / "results").iterdir()}
     assert kept.keys() == {"trainings.jsonl", "tests.jsonl"}
     shutil.rmtree(tmp_path / "bench")
-    capsys.readouterr()
-    assert main([*chosen, "--committed", "--json", str(out)]) == 0
-    again = json.loads(out.read_text())
-    assert (again["rows"], again["figures"]) == (report["rows"], figures)
-    assert (again["settings"]["missing"], again["settings"]["old"]) == ([], [])
+    assert main(["table10", *small, "--committed", "--json", str(again)]) == 0
+    committed = json.loads(again.read_text())
+    assert committed["rows"] == report["rows"]
+    assert (committed["settings"]["missing"], committed["settings"]["old"]) == ([], [])
     assert {file.name: file.read_bytes() for file in (tmp_path / "results").iterdir()} == kept
     assert not list((tmp_path / "bench").rglob("*.safetensors"))
-    assert "[" not in capsys.readouterr().out.split("mean |", 1)[1].split("Learning rates", 1)[0]
 
 
-def test_a_grid_that_runs_out_of_budget_goes_on_with_the_next_one(bench: Workbench) -> None:
-    cells = _cells(DEDICATED, HBERT, dataset=DATASETS["sick-sts"])
-    stopped = Grid(bench, epochs=1, seeds=2, may_train=_allow(3))
-    stopped.run(cells)
-    first = Comparison(stopped, cells, [CUT])
-    # One learning rate of each method comes first, so that there is something to compare.
-    assert [covered.extent for cell in cells if (covered := stopped.covered(cell))] == [(2, 1), (1, 1)]
-    assert [row["sick-sts"][-8:] for row in first.rows()] == ["[2 of 4]", *["[1 of 4]"] * 3]
-    assert "drop_dedicated" not in first.figures()
-    assert "drop_table" in first.figures()
-    resumed = Grid(bench, epochs=1, seeds=2, may_train=_allow(5))
-    resumed.run(cells)
-    assert all(resumed.is_complete(cell) for cell in cells)
-    assert "drop_dedicated" in Comparison(resumed, cells, [CUT]).figures()
+def test_seeds_that_are_missing_are_marked(bench: Workbench) -> None:
+    Schedule(bench, seeds=1, epochs=1).result(HBERT, CHEMPROT)
+    beyond = Schedule(bench, seeds=2, epochs=1, core_hours=0)
+    served, *_ = compare(beyond, [CHEMPROT, DATASETS["sst2"]], [Wanted(HBERT)])
+    assert served["chemprot"].endswith(" [1 of 2]")
+    assert served["sst2"] == served["mean"] == MISSING
 
 
-def test_the_learning_rate_is_chosen_on_dev_and_the_test_file_is_read_for_it_alone(
-    bench: Workbench, tmp_path: Path
+def test_tenants_of_figure_14_share_the_rows_of_their_datasets(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (cell,) = _cells(HBERT)
-    grid = Grid(bench, epochs=1, seeds=2)
-    test_file = tmp_path / "data" / "chemprot" / "test.txt"
-    rows = test_file.read_text()
-    grid.run([cell])
-    covered = grid.covered(cell)
-    assert covered is not None
-    assert covered.rates[covered.best_rate] == max(covered.rates.values())
-    tested = (tmp_path / "results" / "tests.jsonl").read_text().splitlines()
-    settings = [json.loads(line)["settings"]["training"]["settings"] for line in tested]
-    assert {one["learning_rate"] for one in settings} == {covered.best_rate}
-    assert {one["seed"] for one in settings} == {0, 1}
-    assert test_file.read_text() == rows
+    monkeypatch.setattr(tenant_curves, "TENANTS", (2,))
+    rows = tenant_curves.rows(Schedule(bench, epochs=1), [CHEMPROT])
+    assert [(row["tenants"], row["method"], row["models"]) for row in rows] == [
+        (2, "dedicated", "2 of 2"),
+        (2, "hBERT", "2 of 2"),
+    ]
+    assert all(row["accuracy"] >= 0 and row["F1"] == MISSING for row in rows)
+
+
+def test_the_product_s_own_model_has_the_defaults_of_fine_tuning() -> None:
+    assert HBERT.settings(0) == FineTuneSettings()
+
+
+def test_a_run_beyond_its_budget_trains_nothing_and_reports_what_is_there(bench: Workbench) -> None:
+    assert Schedule(bench, epochs=1, core_hours=0).result(HBERT, CHEMPROT) is None
+    found = Schedule(bench, epochs=1).result(HBERT, CHEMPROT)
+    assert Schedule(bench, epochs=1, core_hours=0).results(HBERT, CHEMPROT) == [found]
+
+
+def test_a_model_below_its_domain_reads_the_domain_s_layers_and_table(bench: Workbench) -> None:
+    schedule = Schedule(bench, epochs=1)
+    below, on_root = (schedule.training(HBERT, CHEMPROT, on_root=flag) for flag in (False, True))
+    domain, root = bench.inputs(below), bench.inputs(on_root)
+    assert [len(one.plots) for one in (domain, root)] == [2, 1]
+    assert domain.plots[-1] == root.plots[-1]
+    assert domain.lower != root.lower
+    assert bench.key(below) != bench.key(on_root)
+
+
+def test_what_other_code_has_made_is_made_again(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = bench.branches.shape
+    before = bench.branches.root(shape)
+    assert bench.branches.root(shape) == before
+    monkeypatch.setattr(workbench, "code_digest", lambda _: "another")
+    other = Workbench(Console(quiet=True), Path(bench.branches.name), TOKENS)
+    assert other.branches.root(shape).root != before.root
+    assert other.branches.root(shape).key == before.key
 
 
 def test_a_training_that_is_killed_goes_on_from_its_checkpoint(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workbench, "CheckpointStore", partial(CheckpointStore, interval_s=0.0))
-    (cell,) = _cells(HBERT)
-    training = Grid(bench, epochs=2).training(cell, HBERT.rate, 0)
+    training = Schedule(bench, epochs=2).training(HBERT, CHEMPROT)
     bench.reporter = CancelAt(3, stage=STAGE)
     with pytest.raises(Cancelled):
         bench.train(training)
@@ -137,8 +121,8 @@ def test_a_training_that_is_killed_goes_on_from_its_checkpoint(
 
 
 def test_alpha_varies_the_table_of_the_domain_alone(bench: Workbench) -> None:
-    grid = Grid(bench, epochs=1, seeds=2)
-    rows, figures = alpha.measure(grid, CHEMPROT, "float16", (100.0, 0.0), CUT)
+    schedule = Schedule(bench, seeds=2, epochs=1)
+    rows, figures = alpha.measure(schedule, CHEMPROT, "float16", (100.0, 0.0))
     assert [row["α %"] for row in rows] == [100.0, 0.0]
     assert rows[0]["entries"] > 0
     assert (rows[1]["entries"], rows[1]["MB"]) == (0, 0)

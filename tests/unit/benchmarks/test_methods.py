@@ -10,7 +10,6 @@ import torch
 from benchmarks.accuracy.methods import (
     DEDICATED,
     PLOT,
-    UPPER,
     FullModel,
     Inputs,
     Method,
@@ -29,14 +28,14 @@ SMALL = FineTuneSettings(
 )
 
 
-@pytest.mark.parametrize("method", [DEDICATED, UPPER, PLOT], ids=lambda method: method.name)
+@pytest.mark.parametrize("method", [DEDICATED, PLOT], ids=lambda method: method.name)
 def test_a_model_of_its_own_learns_and_leaves_the_root_alone(
     branch: Branch, tmp_path: Path, method: Method
 ) -> None:
     files = dataset(tmp_path, "classification")
     inputs = Inputs(branch.root, branch.lower, [branch.plot], files, "classification")
     before = contents(branch.root, branch.lower, branch.plot)
-    settings, out = replace(SMALL, lower_mode=method.lower_mode), tmp_path / "model"
+    settings, out = replace(SMALL, lower_mode=method.settings(0).lower_mode), tmp_path / "model"
     result = train_full(method, inputs, settings, NullReporter(), out=out)
     assert result["dev"] > 0.6
     assert evaluate_full(method, inputs, settings, NullReporter(), model=out) > 0.6

@@ -59,7 +59,7 @@ class RootForm(TrainingForm):
         required=False,
         min_value=0,
         widget=UnfoldAdminIntegerFieldWidget,
-        help_text="Layers below the cut. Default: half of an encoder's, a third of a decoder's.",
+        help_text="Instead of an encoder's preset. Default of a decoder: a third of its layers.",
     )
 
     class Meta:

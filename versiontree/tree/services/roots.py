@@ -52,9 +52,10 @@ def root_register(
     Jobs convert an encoder and build its PLOT from a platform corpus: ``alpha`` is the coverage of the PLOT
     in % (default: ``DEFAULT_ALPHA``, as one table serves all models of the root), ``budget_mb`` in its place
     the size, and ``vectors`` the number format ("float16" or "int8"). A job copies a decoder, which has
-    neither corpus nor PLOT. ``lower_layers`` is the number of layers below the cut, by default half of an
-    encoder's and a third of a decoder's. Raises ``invalid_field``, ``missing_field`` (the corpus),
-    ``conflict`` (the name), ``not_found``, ``corpus_too_small``, and what ``checkpoint_source`` raises.
+    neither corpus nor PLOT. ``lower_layers`` is the number of layers below the cut: by default that of an
+    encoder's preset (the setting ``cut``), and a third of a decoder's. Raises ``invalid_field``,
+    ``missing_field`` (the corpus), ``conflict`` (the name), ``not_found``, ``corpus_too_small``, and what
+    ``checkpoint_source`` raises.
     """
     require_slug(name)
     chosen = _kind_check(kind)

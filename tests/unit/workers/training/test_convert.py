@@ -61,6 +61,13 @@ def converted(branch: Branch, tmp_path_factory: pytest.TempPathFactory) -> dict[
     return {"report": report, "folder": folder / "out", "recorder": recorder}
 
 
+def test_a_preset_cuts_after_a_half_or_a_third_of_the_layers_and_a_number_goes_before_it() -> None:
+    fast, accurate = ConvertSettings(), ConvertSettings(cut="accurate")
+    assert [fast.layers_below_cut(layers) for layers in (4, 6, 12)] == [2, 3, 6]
+    assert [accurate.layers_below_cut(layers) for layers in (2, 6, 12)] == [1, 2, 4]
+    assert replace(accurate, lower_layers=5).layers_below_cut(6) == 5
+
+
 def test_the_closed_form_explains_more_than_no_conversion_does(converted: dict[str, Any]) -> None:
     before = converted["report"]["unconverted"]["trigram"]
     after = converted["report"]["closed_form"]
