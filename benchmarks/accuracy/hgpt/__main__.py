@@ -33,7 +33,7 @@ from inference.decoder.decoder import Decoder
 
 CUTS: Final = (8, 4, 15)
 MINUTES, QUICK_MINUTES = 20.0, 0.1
-TRAIN, QUICK_TRAIN, HELD_OUT, QUICK_HELD_OUT = 240, 8, 32, 2
+TRAIN, QUICK_TRAIN, HELD_OUT, QUICK_HELD_OUT = 160, 8, 16, 2
 """Sequences of LENGTH tokens."""
 SAVED, LOST = 0.15, 0.03
 """Looking up pays if it saves this share of the decoding time at this loss of perplexity or less."""
