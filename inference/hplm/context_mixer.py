@@ -65,7 +65,8 @@ class ContextMixer(nn.Module):
         hidden = hidden + _apply(self.output, mixed * torch.sigmoid(_apply(self.gate, normed)))
         inner = functional.gelu(_apply(self.expand, self.feed_norm(hidden)))
         hidden = hidden + _apply(self.contract, inner)
-        return self.output_norm(hidden).to(states.dtype)
+        normal: Tensor = self.output_norm(hidden)
+        return normal.to(states.dtype)
 
     def add_layout(self, sequences: PackedSequences, upload: Upload) -> None:
         """Let what `forward` needs to know of packed sequences reach the device with that upload."""
