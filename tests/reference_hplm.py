@@ -92,26 +92,19 @@ def lookup_states(chain: PlotChain, ids: NDArray[np.int64], types: NDArray[np.in
 def _mixed(weights: Tensors, sums: Tensor, levels: list[int]) -> Tensor:
     """States [T, d] that the context mixer makes of the sums of one text."""
     hidden = sums + weights["levels.weight"][levels]
-    normed = functional.layer_norm(hidden, hidden.shape[-1:], weights["attention_norm.weight"],
-                                   weights["attention_norm.bias"], 1e-6)  # fmt: skip
-    value, kernel = _linear(weights, {}, "value", normed), weights["convolution"]
-    around = value.clone()
+    normed, kernel = _normalised(weights, {}, "mix", hidden, 1e-6), weights["convolution"]
+    value = _linear(weights, {}, "value", normed)
+    around = functional.linear(value.mean(0), weights["mean.weight"]).expand(value.shape).clone()
     for at in range(len(value)):
         for offset, weight in enumerate(kernel):
             other = at + offset - len(kernel) // 2
             if 0 <= other < len(value):
                 around[at] += weight * value[other]
-
-    def split(states: Tensor) -> Tensor:
-        return states.view(len(states), -1, 32).transpose(0, 1)
-
-    query, key = split(_linear(weights, {}, "query", normed)), split(_linear(weights, {}, "key", normed))
-    attended = (query @ key.transpose(1, 2) / 32**0.5).softmax(dim=-1) @ split(around)
-    hidden = hidden + _linear(weights, {}, "output", attended.transpose(0, 1).flatten(1))
-    normed = functional.layer_norm(hidden, hidden.shape[-1:], weights["feed_norm.weight"],
-                                   weights["feed_norm.bias"], 1e-6)  # fmt: skip
-    inner = functional.gelu(_linear(weights, {}, "expand", normed))
-    return hidden + _linear(weights, {}, "contract", inner)
+    gate = _linear(weights, {}, "gate", normed).sigmoid()
+    hidden = hidden + _linear(weights, {}, "output", around * gate)
+    inner = _linear(weights, {}, "expand", _normalised(weights, {}, "feed", hidden, 1e-6))
+    hidden = hidden + _linear(weights, {}, "contract", functional.gelu(inner))
+    return _normalised(weights, {}, "output", hidden, 1e-6)
 
 
 def _row(chain: PlotChain, fragment: tuple[int, ...]) -> tuple[Tensor, int]:
