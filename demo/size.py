@@ -38,8 +38,8 @@ class DemoSize:
         """Settings of the convert job: the closed form and the mixer. A short distillation would take minutes
         and hardly change the states."""
         return {
-            "ridge_tokens": self.scaled(15_000, minimum=MIN_TOKENS),
-            "mixer_tokens": self.scaled(30_000, minimum=MIN_TOKENS),
+            "ridge_tokens": self.scaled(12_000, minimum=MIN_TOKENS),
+            "mixer_tokens": self.scaled(20_000, minimum=MIN_TOKENS),
             "distil_tokens": 0,
         }
 
