@@ -87,7 +87,7 @@ def _measure(bench: Workbench, shape: Shape, trainings: Sequence[Training]) -> d
     found = [_levels(bench, training) for training in trainings]
     table, full = ([100 * levels[level] for levels in found] for level in ("table", "full"))
     converted = bench.root(shape)
-    left = converted.report["distilled"]
+    left = converted.report["mixer"]
     folder = bench.table(converted, GENERAL, ALPHA)
     row = {
         "n": shape.n,

@@ -163,7 +163,9 @@ class _Conversion:
         checkpoints: CheckpointStore,
     ) -> None:
         full = root.checkpoint_lower().to(precision.device)
-        self._norm_at_cut = full.layers[-1].output_norm
+        norm = full.layers[-1].output_norm
+        assert isinstance(norm, LayerNorm)
+        self._norm_at_cut = norm
         self.local = LocalLower.from_full(full, root.config)
         self._teacher = Teacher(full, root.upper.to(precision.device), precision)
         self._positions = _position_features(full, root.config.max_tokens)

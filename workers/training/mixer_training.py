@@ -96,7 +96,7 @@ def cache_states(
             reporter.raise_if_cancelled()
             original = _of_texts(teacher.at_cut(batch), batch)
             sums = [_of_texts(composed_states(local, rows.of(read), read), read) for read in views]
-            levels = [read.levels[read.mask].split(read.lengths.tolist()) for read in views]
+            levels = [torch.split(read.levels[read.mask], read.lengths.tolist()) for read in views]
             for text, states in enumerate(original):
                 own = (View(of[text], at[text]) for of, at in zip(sums, levels, strict=True))
                 cached.append(CachedSequence(tuple(own), states))
@@ -117,7 +117,7 @@ def _read(batch: Batch, functions: Sequence[LevelFunction], missing: int, rng: n
 
 def _of_texts(states: Tensor, batch: Batch) -> tuple[Tensor, ...]:
     """The states [T, d] float16 of each text of padded states, on the CPU."""
-    return batch.tokens_of(states).half().cpu().split(batch.lengths.tolist())
+    return torch.split(batch.tokens_of(states).half().cpu(), batch.lengths.tolist())
 
 
 class _Rows:
@@ -128,7 +128,7 @@ class _Rows:
     ) -> None:
         self._keys, unique, _ = fragments.unique(np.concatenate([read.unique for read in reads]))
         vectors = []
-        for piece in torch.from_numpy(unique).split(ROWS_AT_ONCE):
+        for piece in torch.split(torch.from_numpy(unique), ROWS_AT_ONCE):
             reporter.raise_if_cancelled()
             with precision.autocast():
                 vectors.append(local(piece).half())
