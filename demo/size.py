@@ -35,9 +35,13 @@ class DemoSize:
 
     @property
     def convert(self) -> dict[str, Any]:
-        """Settings of the convert job: the closed form alone. A short distillation would take minutes and
-        hardly change the states."""
-        return {"ridge_tokens": self.scaled(20_000, minimum=MIN_TOKENS), "distil_tokens": 0}
+        """Settings of the convert job: the closed form and the mixer. A short distillation would take minutes
+        and hardly change the states."""
+        return {
+            "ridge_tokens": self.scaled(12_000, minimum=MIN_TOKENS),
+            "mixer_tokens": self.scaled(20_000, minimum=MIN_TOKENS),
+            "distil_tokens": 0,
+        }
 
     @property
     def further_pretrain(self) -> dict[str, Any]:

@@ -117,7 +117,7 @@ class EncoderConversionSettings:
         "Tokens for the context mixer, whose states are kept in memory. 0: none.",
         "Tokens for the context mixer",
     )
-    distil_tokens: int = _number(1_100_000, 0, 10**10, "Tokens for the distillation.", "Distillation tokens")
+    distil_tokens: int = _number(700_000, 0, 10**10, "Tokens for the distillation.", "Distillation tokens")
     distil_minutes: float | None = _minutes("distillation", "Distillation minutes")
     learning_rate: float = _learning_rate(6e-4)
     seed: int = _seed()

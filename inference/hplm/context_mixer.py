@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from inference.errors import HplmError
 from inference.hplm.artifact_files import build_uninitialized, freeze, load_weights
-from inference.hplm.bucketed_linear import addmm, linear
+from inference.hplm.bucketed_linear import linear
 from inference.hplm.sequences import GAP, PackedSequences
 from inference.hplm.upload import Upload
 
@@ -62,11 +62,10 @@ class ContextMixer(nn.Module):
         normed = self.mix_norm(hidden)
         value = _apply(self.value, normed)
         mixed = self._convolved(value, layout) + self._of_text(value, layout)
-        hidden = _added(hidden, self.output, mixed * torch.sigmoid(_apply(self.gate, normed)))
+        hidden = hidden + _apply(self.output, mixed * torch.sigmoid(_apply(self.gate, normed)))
         inner = functional.gelu(_apply(self.expand, self.feed_norm(hidden)))
-        normed = self.output_norm(_added(hidden, self.contract, inner))
-        result: Tensor = normed.to(states.dtype)
-        return result
+        normal: Tensor = self.output_norm(hidden + _apply(self.contract, inner))
+        return normal.to(states.dtype)
 
     def add_layout(self, sequences: PackedSequences, upload: Upload) -> None:
         """Let what `forward` needs to know of packed sequences reach the device with that upload."""
@@ -130,9 +129,3 @@ class ContextMixer(nn.Module):
 
 def _apply(module: nn.Linear, states: Tensor) -> Tensor:
     return linear(states, module.weight, module.bias)
-
-
-def _added(hidden: Tensor, module: nn.Linear, states: Tensor) -> Tensor:
-    """``hidden`` plus the layer's output: the product adds up what is there already."""
-    sums, rows = (hidden + module.bias).flatten(0, -2), states.flatten(0, -2)
-    return addmm(sums, rows, module.weight.t()).view_as(hidden)

@@ -12,9 +12,9 @@ from workers.workspace import job_staging
 STAGES = (
     ("open checkpoint", 0.02),
     ("closed form", 0.08),
-    ("states", 0.05),
-    ("mixer", 0.10),
-    ("distil", 0.75),
+    ("distil", 0.60),
+    ("states", 0.10),
+    ("mixer", 0.20),
 )
 
 

@@ -54,7 +54,7 @@ BATCHES_FOR_VARIANCE = 16
 # The coverage, in %, of the simulated table that conversion is measured and distilled with, and of those that
 # the mixer is trained with.
 ALPHA = 50.0
-MIXER_ALPHAS = (20.0, 35.0, 50.0, 65.0, 80.0)
+MIXER_ALPHAS = (20.0, 40.0, 60.0, 80.0)
 INT8_TOKENS = 10_000
 """Tokens of training text on which the ranges of int8 inputs are measured."""
 
@@ -167,7 +167,9 @@ class _Conversion:
         checkpoints: CheckpointStore,
     ) -> None:
         full = root.checkpoint_lower().to(precision.device)
-        self._norm_at_cut = full.layers[-1].output_norm
+        norm = full.layers[-1].output_norm
+        assert isinstance(norm, LayerNorm)
+        self._norm_at_cut = norm
         self.local = LocalLower.from_full(full, root.config)
         self._teacher = Teacher(full, root.upper.to(precision.device), precision)
         self._positions = _position_features(full, root.config.max_tokens)
@@ -183,12 +185,12 @@ class _Conversion:
 
     def run(self) -> dict[str, Any]:
         report = self._closed_form()
-        if self._settings.mixer_tokens:
-            self._mix()
-            report["mixer"] = self._measure(self._levels)
         if self._settings.distil_tokens:
             self._distil()
             report["distilled"] = self._measure(self._levels)
+        if self._settings.mixer_tokens:
+            self._mix()
+            report["mixer"] = self._measure(self._levels)
         report["ladder"] = self._choose_ladder()
         table = self._table.level_function(leave_one_out=False)
         report["table"] = {f"alpha_{ALPHA:g}": report["ladder"][report["ladder"]["kept"]]}
@@ -229,6 +231,27 @@ class _Conversion:
         report["closed_form"] = self._measure(self._levels)
         self._checkpoints.save("closed form", 1, lower_state_dict(self.local), report)
         return report
+
+    def _distil(self) -> None:
+        settings, corpus = self._settings, self._corpus
+        sampler = BatchSampler(corpus, settings.distil_tokens, DISTIL_STAGE)
+        distillation = Distillation(
+            self.local,
+            self._teacher,
+            self._config,
+            self._variances(),
+            MissSampler(self._table, settings.complete_share, settings.table_share),
+            sampler,
+            DistillationRates(
+                settings.learning_rate,
+                settings.position_learning_rate,
+                settings.last_weight,
+                settings.last_share,
+            ),
+        )
+        budget = Budget(len(sampler), settings.distil_minutes)
+        train_stage("distil", distillation, budget, self._reporter, self._checkpoints, self._evaluate)
+        self.local.requires_grad_(False)
 
     def _mix(self) -> None:
         """Train a mixer on cached states and set it; or set the one that a finished stage left."""
@@ -282,27 +305,6 @@ class _Conversion:
         batches = self._corpus.train_batches(self._settings.ridge_tokens, stage=CLOSED_FORM_STAGE)
         few = batches[:BATCHES_FOR_VARIANCE]
         return measure_variances(self._teacher, few, self._config, self._reporter)
-
-    def _distil(self) -> None:
-        settings, corpus = self._settings, self._corpus
-        sampler = BatchSampler(corpus, settings.distil_tokens, DISTIL_STAGE)
-        distillation = Distillation(
-            self.local,
-            self._teacher,
-            self._config,
-            self._variances(),
-            MissSampler(self._table, settings.complete_share, settings.table_share),
-            sampler,
-            DistillationRates(
-                settings.learning_rate,
-                settings.position_learning_rate,
-                settings.last_weight,
-                settings.last_share,
-            ),
-        )
-        budget = Budget(len(sampler), settings.distil_minutes)
-        train_stage("distil", distillation, budget, self._reporter, self._checkpoints, self._evaluate)
-        self.local.requires_grad_(False)
 
     def _evaluate(self) -> dict[str, float]:
         """Metrics on a little held-out text, with complete fragments and with uni-grams alone."""

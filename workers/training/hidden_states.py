@@ -77,11 +77,17 @@ def local_states(
     words: the rows of the word embeddings that are being trained, in place of the table.
     """
     unique = batch.unique if words is None else words.row_numbers(batch.unique)
-    there, lookups = batch.on_device, torch.from_numpy(unique)
+    lookups = torch.from_numpy(unique)
     with precision.autocast():
         if words is None:
             rows: Tensor = local(lookups)
         else:
             rows = functional_call(local, {WORDS: words.rows}, (lookups,))
+    return composed_states(local, rows, batch)
+
+
+def composed_states(local: LocalLower, rows: Tensor, batch: Batch) -> Tensor:
+    """States at the cut, [B, T, d] float32, of the vectors [U, n, d] of the batch's lookups."""
+    there = batch.on_device
     slots = rows.float()[there.lookup_index]
     return compose(slots, there.lengths, local.composition, there.types, there.levels)

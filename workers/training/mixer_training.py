@@ -13,20 +13,26 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from inference.hplm import fragments
 from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
+from inference.hplm.upload import Upload
 from workers.training.checkpoints import seeded_rng
-from workers.training.hidden_states import Teacher, local_states
+from workers.training.hidden_states import Teacher, composed_states
 from workers.training.lower_training import Variances
 from workers.training.optimizer import Optimizer, with_prefix
+from workers.training.precision import Precision
 from workers.training.progress import Reporter
-from workers.training.sequences import TokenSequence, index_batches, make_batch
+from workers.training.sequences import Batch, TokenSequence, index_batches, make_batch
 from workers.training.simulated_misses import LevelFunction, shorten_to_levels
 
 STAGE = 3
 _VIEWS = 4
 """Key of the random draws of views."""
+CHUNK = 32
+"""Batches whose lookups are computed together."""
+ROWS_AT_ONCE = 2_048
 PASSES = 4
 """How often the cached tokens are read, each time as another table would give them."""
 BATCH_TOKENS = 300
@@ -71,33 +77,67 @@ def cache_states(
 ) -> list[CachedSequence]:
     """The states of all sequences. kinds: for each view of a text, the level functions to draw one from.
 
-    `local` must have no mixer yet.
+    `local` must have no mixer yet. The vectors of fragments are computed once for all views of many batches.
     """
     assert local.mixer is None, "sums are what a mixer reads"
     reporter.start_stage("states", len(batches))
     cached: list[CachedSequence] = []
-    for done, sequences in enumerate(batches, start=1):
-        reporter.raise_if_cancelled()
-        rng = seeded_rng(seed, _VIEWS, done)
-        batch = make_batch(sequences, config, teacher.precision.device)
-        lengths = batch.lengths.tolist()
-        original = batch.tokens_of(teacher.at_cut(batch)).half().cpu().split(lengths)
-        texts = np.split(batch.fragments, np.cumsum(lengths)[:-1])
-        views = []
-        for functions in kinds:
-            drawn = rng.integers(len(functions), size=len(texts))
-            lookups = [
-                shorten_to_levels(text, functions[number](text), config.missing_id)
-                for text, number in zip(texts, drawn, strict=True)
+    for first in range(0, len(batches), CHUNK):
+        chunk = [make_batch(one, config, teacher.precision.device) for one in batches[first : first + CHUNK]]
+        reads = [
+            [
+                _read(batch, functions, config.missing_id, seeded_rng(seed, _VIEWS, first + at))
+                for functions in kinds
             ]
-            read = batch.with_lookups(np.concatenate(lookups))
-            sums = read.tokens_of(local_states(local, read, teacher.precision)).half().cpu().split(lengths)
-            levels = read.levels[read.mask].split(lengths)
-            views.append([View(*pair) for pair in zip(sums, levels, strict=True)])
-        of_texts = zip(*views, strict=True)
-        cached += [CachedSequence(*pair) for pair in zip(of_texts, original, strict=True)]
-        reporter.report(done)
+            for at, batch in enumerate(chunk)
+        ]
+        rows = _Rows(local, teacher.precision, [read for views in reads for read in views], reporter)
+        for done, (batch, views) in enumerate(zip(chunk, reads, strict=True), start=first + 1):
+            reporter.raise_if_cancelled()
+            original = _of_texts(teacher.at_cut(batch), batch)
+            sums = [_of_texts(composed_states(local, rows.of(read), read), read) for read in views]
+            levels = [torch.split(read.levels[read.mask], read.lengths.tolist()) for read in views]
+            for text, states in enumerate(original):
+                own = (View(of[text], at[text]) for of, at in zip(sums, levels, strict=True))
+                cached.append(CachedSequence(tuple(own), states))
+            reporter.report(done)
     return cached
+
+
+def _read(batch: Batch, functions: Sequence[LevelFunction], missing: int, rng: np.random.Generator) -> Batch:
+    """The batch, each of whose texts is looked up with one of the level functions."""
+    texts = np.split(batch.fragments, np.cumsum(batch.lengths.numpy())[:-1])
+    drawn = rng.integers(len(functions), size=len(texts))
+    shortened = [
+        shorten_to_levels(text, functions[number](text), missing)
+        for text, number in zip(texts, drawn, strict=True)
+    ]
+    return batch.with_lookups(np.concatenate(shortened))
+
+
+def _of_texts(states: Tensor, batch: Batch) -> tuple[Tensor, ...]:
+    """The states [T, d] float16 of each text of padded states, on the CPU."""
+    return torch.split(batch.tokens_of(states).half().cpu(), batch.lengths.tolist())
+
+
+class _Rows:
+    """The vectors of the lookups of many batches, float16, each computed once."""
+
+    def __init__(
+        self, local: LocalLower, precision: Precision, reads: Sequence[Batch], reporter: Reporter
+    ) -> None:
+        self._keys, unique, _ = fragments.unique(np.concatenate([read.unique for read in reads]))
+        vectors = []
+        for piece in torch.split(torch.from_numpy(unique), ROWS_AT_ONCE):
+            reporter.raise_if_cancelled()
+            with precision.autocast():
+                vectors.append(local(piece).half())
+        self._vectors = torch.cat(vectors)
+
+    def of(self, read: Batch) -> Tensor:
+        """Those [U, n, d] of one batch."""
+        at = np.searchsorted(self._keys, fragments.pack(read.unique))
+        return self._vectors[Upload(self._vectors.device).add(at).tensor]
 
 
 class MixerTraining:
