@@ -65,7 +65,10 @@ def _ways(stack: ExitStack, world: World, batches: Sequence[list[Row]]) -> dict[
     stack.callback(pipeline.close)
     executor = world.executor(pipeline, pool_bytes=POOL_BYTES)
     bare, with_pets = BareLayers(world, batches), BareLayers(world, batches, pets=True)
-    ways = {ENGINE: partial(_engine, executor, batches), MIXER: bare.mixer_seconds}
+    ways: dict[str, Callable[[int], float]] = {
+        ENGINE: partial(_engine, executor, batches),
+        MIXER: bare.mixer_seconds,
+    }
     for name, layers in {"": bare, PETS: with_pets}.items():
         ways[BARE + name] = layers.seconds
         if executor.parallel_batches > 1:
