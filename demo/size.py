@@ -35,8 +35,7 @@ class DemoSize:
 
     @property
     def convert(self) -> dict[str, Any]:
-        """Settings of the convert job: the closed form and the mixer. A short distillation would take minutes
-        and hardly change the states."""
+        """Settings of the convert job: the closed form and the mixer. A distillation would take minutes."""
         return {
             "ridge_tokens": self.scaled(12_000, minimum=MIN_TOKENS),
             "mixer_tokens": self.scaled(20_000, minimum=MIN_TOKENS),

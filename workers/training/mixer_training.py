@@ -2,7 +2,8 @@
 original states.
 
 Neither changes while a mixer is trained, so each is computed once for all steps. The cache takes
-(views + 1) * hidden * 2 bytes of a token: 460 MB for 200,000 tokens of a root 384 wide, 1.2 GB if 1,024 wide.
+(views + 1) * hidden * 2 bytes of a token: with three views 460 MB for 150,000 tokens of a root 384 wide, 1.2 GB
+if 1,024 wide.
 """
 
 from collections.abc import Mapping, Sequence
