@@ -12,6 +12,7 @@ from inference.hplm.devices import pick_dtype
 from inference.hplm.plot import HIT_UNIGRAM, PlotTable
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
+from inference.hplm.shared_mixers import mixer_on
 
 BATCH: Final = 32
 REPEATS: Final = 9
@@ -26,7 +27,7 @@ def mixer_cost(branch: Branch, texts: Sequence[str], number_format: str) -> floa
     mixer = PlotTable.open(tables[-1]).composition.mixer
     if mixer is None:
         return 0.0
-    mixer = mixer.to(dtype)
+    mixer = mixer_on(mixer, "cpu", dtype)  # a shared one, which does not change
     ids = [root.tokenizer.encode(text).ids for text in texts[:BATCH]]
     sequences = PackedSequences.of(ids)
     tokens = sum(map(len, ids))

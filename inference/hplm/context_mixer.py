@@ -121,9 +121,12 @@ class ContextMixer(nn.Module):
         """
         value, expand = (tensors.get(name) for name in ("value.weight", "expand.weight"))
         if value is None or expand is None or value.dim() != 2 or expand.dim() != 2:
-            raise HplmError("corrupt_artifact", "context mixer: it has no values, or nothing expands")
+            raise HplmError(
+                "corrupt_artifact", "context mixer: value.weight or expand.weight is missing or no matrix"
+            )
         if value.shape[1] != expand.shape[1] or not len(value):
-            raise HplmError("corrupt_artifact", f"context mixer: {value.shape} and {expand.shape} do not fit")
+            shapes = f"value.weight has the shape {tuple(value.shape)}, expand.weight {tuple(expand.shape)}"
+            raise HplmError("corrupt_artifact", f"context mixer: {shapes}; they must be as wide")
         return cls(value.shape[1], width=len(value), inner=len(expand))
 
 

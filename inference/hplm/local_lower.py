@@ -74,18 +74,14 @@ class LocalLower(nn.Module):
         return Composition(self.position_bias, self.type_bias, self.context_down, self.context_up, self.mixer)
 
     @classmethod
-    def from_full(cls, full: FullLower, config: RootConfig, *, context_rank: int = 0) -> "LocalLower":
-        """Untrained local lower layers: the checkpoint's own, averaged over overlapping fragments.
-
-        The context correction of rank `context_rank` is zero.
-        """
+    def from_full(cls, full: FullLower, config: RootConfig) -> "LocalLower":
+        """Untrained local lower layers: the checkpoint's own, averaged over overlapping fragments."""
         module = cls(
             full.architecture,
             len(full.layers),
             max_tokens=config.max_tokens,
             missing_id=config.missing_id,
             n=config.n,
-            context_rank=context_rank,
         )
         module.embeddings.load_state_dict(full.embeddings.state_dict())
         module.layers.load_state_dict(full.layers.state_dict())

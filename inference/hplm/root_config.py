@@ -62,7 +62,8 @@ class RootConfig:
         if UNIGRAM not in ladder or not set(ladder) <= set(names):
             raise HplmError(
                 "corrupt_artifact",
-                f"the ladder {', '.join(ladder)} must have {UNIGRAM} and else be of {', '.join(names)}",
+                f"{ROOT_FILE}: the ladder has {', '.join(ladder)}; it needs {UNIGRAM} and has no others than "
+                f"{', '.join(names)}",
             )
         object.__setattr__(self, "ladder", tuple(name for name in names if name in ladder))
 

@@ -2,8 +2,8 @@
 original states.
 
 Neither changes while a mixer is trained, so each is computed once for all steps. The cache takes
-(views + 1) * hidden * 2 bytes of a token: with three views 460 MB for 150,000 tokens of a root 384 wide, 1.2 GB
-if 1,024 wide.
+(views + 1) * hidden * 2 bytes of a token: with three views 460 MB for 150,000 tokens of a root 384 wide,
+1.2 GB if 1,024 wide.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,6 +29,7 @@ from workers.training.sequences import Batch, TokenSequence, index_batches, make
 from workers.training.simulated_misses import LevelFunction, shorten_to_levels
 
 STAGE = 3
+"""Key of the random draws of the order of texts, and of the initial weights."""
 _VIEWS = 4
 """Key of the random draws of views."""
 CHUNK = 32

@@ -86,6 +86,7 @@ class _Served:
         if upper.dtype != dtype and not upper.has_int8_weights:
             upper = copy.deepcopy(upper).to(dtype)
             lower = replace(lower, full=copy.deepcopy(lower.full).to(dtype) if lower.full else None)
+        lower = replace(lower, composition=lower.on_device.with_context_dtype(upper.dtype))
         weights = {name: one.detach().to(upper.dtype) for name, one in model.trained_pet().weights.items()}
         return cls(upper, lower, SharedPets(weights), model.trained_head())
 

@@ -1,11 +1,13 @@
 """What a text costs at each level, as a line over its tokens."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.heads import Head
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 from inference.text.tasks import CLASSIFICATION
@@ -32,12 +34,16 @@ def test_no_part_of_a_cost_is_negative(milliseconds: list[float]) -> None:
     assert min(found.fixed, found.per_token) >= 0
 
 
+@pytest.mark.parametrize("number_format", ["float32", "bfloat16"])
 def test_each_level_is_computed_as_it_is_served_on_one_thread(
-    branch: Branch, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    branch: Branch,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    number_format: str,
 ) -> None:
     """By a clock that gives the level TABLE one second for a batch, and the level FULL three."""
     files = dataset(tmp_path_factory.mktemp("rows"), CLASSIFICATION, train=40)
-    precision = configure_torch(device="cpu", precision="float32", seed=0)
+    precision = configure_torch(device="cpu", precision=number_format, seed=0)
     backbone = Backbone.open(branch.root, [branch.plot], precision, branch.lower)
     config = backbone.root.config
     kind = task_kind(CLASSIFICATION)
@@ -49,6 +55,7 @@ def test_each_level_is_computed_as_it_is_served_on_one_thread(
     model = TaskModel(pet, Head.initial(len(kind.labels), config.hidden, pooling="cls_mean"))
     split = prepare_split(examples, kind, backbone, NullReporter())
     threads, found = torch.get_num_threads(), list[tuple[int, str]]()
+    mixed, mix = set[torch.dtype](), ContextMixer.forward
     seconds = iter([1.0, 3.0] * 1000)
 
     def seconds_of(compute: Callable[[], None], device: torch.device) -> float:
@@ -56,8 +63,14 @@ def test_each_level_is_computed_as_it_is_served_on_one_thread(
         found.append((torch.get_num_threads(), device.type))
         return next(seconds)
 
+    def recorded(mixer: ContextMixer, *given: Any) -> torch.Tensor:
+        mixed.add(mixer.dtype)
+        return mix(mixer, *given)
+
     monkeypatch.setattr(costs, "_seconds", seconds_of)
+    monkeypatch.setattr(ContextMixer, "forward", recorded)
     measured = measure_costs(model, backbone, split)
+    assert mixed == {precision.dtype}
     assert set(found) == {(1, "cpu")}
     assert torch.get_num_threads() == threads
     table, full = text_costs(measured, [len(one) for one in split.sequences]).mean(axis=0)
