@@ -60,6 +60,7 @@ def measure(dataset: Dataset, inputs: Inputs, settings: FineTuneSettings, report
     of_both: dict[str, Any] = {
         "root": inputs.root,
         "plots": inputs.plots,
+        "lower": inputs.lower,
         "task": inputs.task,
         "reporter": reporter,
     }
