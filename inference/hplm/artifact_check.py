@@ -103,6 +103,9 @@ def check_plot(folder: Path, config: RootConfig, *, ends: bool) -> None:
     table = PlotTable.open(folder)
     if (table.hidden, table.n, table.missing_id) != (config.hidden, config.n, config.missing_id):
         raise HplmError("corrupt_artifact", "the table is not of this root")
+    ladder = table.metadata.get("ladder", list(config.ladder))
+    if ladder != list(config.ladder):
+        raise HplmError("corrupt_artifact", f"the ladder of the table is {ladder}, not that of this root")
     if bool((np.diff(table.keys) <= 0).any()):
         raise HplmError("corrupt_artifact", "the keys of the table do not ascend")
     lengths = (len(table.composition.position_bias), len(table.composition.type_bias))

@@ -105,7 +105,9 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
         "context_rank of the lower layers is invalid",
     ),
     "weights of another shape": (
-        lambda at: change_weights(at / "domain-lower/lower.safetensors", lambda value: value[:1]),
+        lambda at: change_weights(
+            at / "domain-lower/lower.safetensors", lambda value: value[:1], "level_maps"
+        ),
         "do not fit",
     ),
     "weights that are no numbers": (
@@ -134,6 +136,10 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a table that is no number": (lambda at: poison(at / "domain-plot"), "NaN"),
     "a table of other fragments": (lambda at: change_json(at / "domain-plot/plot.json", n=2), "bytes long"),
+    "a table of other levels than those of the root": (
+        lambda at: change_json(at / "domain-plot/plot.json", ladder=["trigram"]),
+        "the ladder of the table",
+    ),
     "an index cut": (
         lambda at: (at / "domain-plot/index.lmdb").write_bytes(b"\0" * 4096),
         "not",
