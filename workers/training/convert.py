@@ -4,19 +4,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
 from torch.nn import LayerNorm
 
-from inference.hplm import fragments
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.context_mixer import ContextMixer
-from inference.hplm.encoder import FullLower
 from inference.hplm.int8_scales import Int8Scales
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from versiontree.job_settings import EncoderConversionSettings
-from workers.training.checkpoints import CheckpointStore, seeded_generator
+from workers.training.checkpoints import CheckpointStore
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.disk import atomic_folders
 from workers.training.hidden_states import Teacher
@@ -31,30 +26,28 @@ from workers.training.lower_training import (
     measure_variances,
 )
 from workers.training.mixer_training import STAGE as MIXER_STAGE
-from workers.training.mixer_training import MixerTraining, cache_states
+from workers.training.mixer_training import MixerTraining, cache_states, mixer_views, new_mixer
 from workers.training.multi_gpu import run_on_all_gpus
 from workers.training.optimizer import with_prefix
 from workers.training.precision import Precision, configure_torch
 from workers.training.progress import Reporter
 from workers.training.ridge_regression import STAGE as CLOSED_FORM_STAGE
-from workers.training.ridge_regression import RidgeFit, first_batches
+from workers.training.ridge_regression import RidgeFit, first_batches, position_features
 from workers.training.sequences import TokenSequence
 from workers.training.simulated_misses import (
     FragmentFrequencies,
     LevelFunction,
     MissSampler,
     SimulatedTable,
-    constant_level,
+    ladders_to_choose,
 )
 from workers.training.training_corpus import BatchSampler, TrainingCorpus, write_general_text
 from workers.training.training_loop import Budget, load_finished, train_stage
 from workers.training.unexplained_variance import level_functions, measure, measure_mixed
 
 BATCHES_FOR_VARIANCE = 16
-# The coverage, in %, of the simulated table that conversion is measured and distilled with, and of those that
-# the mixer is trained with.
 ALPHA = 50.0
-MIXER_ALPHAS = (20.0, 40.0, 60.0, 80.0)
+"""The coverage, in %, of the simulated table that conversion is measured and distilled with."""
 INT8_TOKENS = 10_000
 """Tokens of training text on which the ranges of int8 inputs are measured."""
 
@@ -172,7 +165,7 @@ class _Conversion:
         self._norm_at_cut = norm
         self.local = LocalLower.from_full(full, root.config)
         self._teacher = Teacher(full, root.upper.to(precision.device), precision)
-        self._positions = _position_features(full, root.config.max_tokens)
+        self._positions = position_features(full, root.config.max_tokens)
         self._config, self._corpus, self._settings = root.config, corpus, settings
         self._precision, self._reporter, self._checkpoints = precision, reporter, checkpoints
         self._held_out = corpus.held_out_batches(min(settings.held_out_tokens, settings.ridge_tokens // 10))
@@ -256,14 +249,14 @@ class _Conversion:
     def _mix(self) -> None:
         """Train a mixer on cached states and set it; or set the one that a finished stage left."""
         settings, config = self._settings, self._config
-        mixer = _new_mixer(self._norm_at_cut, settings.seed).to(self._precision.device)
+        mixer = new_mixer(self._norm_at_cut, settings.seed).to(self._precision.device)
         finished = load_finished(self._checkpoints, "mixer")
         if finished is None:
             cached = cache_states(
                 self.local,
                 self._teacher,
                 self._corpus.train_batches(settings.mixer_tokens, stage=MIXER_STAGE),
-                self._views(),
+                mixer_views(self._frequencies),
                 config,
                 settings.seed,
                 self._reporter,
@@ -274,32 +267,16 @@ class _Conversion:
             mixer.load_state_dict(with_prefix(finished.tensors, "mixer."))
         self.local.mixer = mixer.requires_grad_(False).eval()
 
-    def _views(self) -> list[list[LevelFunction]]:
-        """How the mixer's texts are read: as tables of several coverages and each ladder have them, and by
-        uni-grams alone."""
-        tables = [
-            [SimulatedTable(self._frequencies, alpha, ladder) for alpha in MIXER_ALPHAS]
-            for ladder in self._ladders.values()
-        ]
-        unigrams = constant_level(fragments.level_count(self._config.n) - 1)
-        return [*([one.level_function(leave_one_out=True) for one in each] for each in tables), [unigrams]]
-
     def _choose_ladder(self) -> dict[str, Any]:
         """Set the ladder whose table has the least error after the last layer; of equal ones, the shorter."""
-        tables = {name: SimulatedTable(self._frequencies, ALPHA, one) for name, one in self._ladders.items()}
+        ladders = ladders_to_choose(self._config.n)
+        tables = {name: SimulatedTable(self._frequencies, ALPHA, one) for name, one in ladders.items()}
         found = self._measure(
             {name: table.level_function(leave_one_out=False) for name, table in tables.items()}
         )
         best = min(found, key=lambda name: found[name]["last"])
-        self.ladder, self._table = self._ladders[best], tables[best]
+        self.ladder, self._table = ladders[best], tables[best]
         return {"alpha": ALPHA, "kept": best, **found}
-
-    @property
-    def _ladders(self) -> dict[str, tuple[str, ...]]:
-        """The ladders to choose from by their names, shorter ones first."""
-        names = tuple(fragments.level_names(self._config.n))
-        without = tuple(name for name in names if name == names[0] or not name.endswith("_bigram"))
-        return {"without bi-grams": without, "all": names} if without != names else {"all": names}
 
     def _variances(self) -> Variances:
         batches = self._corpus.train_batches(self._settings.ridge_tokens, stage=CLOSED_FORM_STAGE)
@@ -323,22 +300,3 @@ class _Conversion:
     ) -> dict[str, dict[str, Any]]:
         held_out = batches or self._held_out
         return measure(self.local, self._teacher, held_out, self._config, self._reporter, levels)
-
-
-def _new_mixer(norm: LayerNorm, seed: int) -> ContextMixer:
-    """A mixer of a third of the hidden width, with seeded weights. Its last norm is that of the checkpoint's
-    states at the cut."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seeded_generator(seed, MIXER_STAGE).initial_seed())
-        hidden = len(norm.weight)
-        width = -(-hidden // 96) * 32
-        mixer = ContextMixer(hidden, width=width, inner=hidden + width // 2)
-    mixer.output_norm.load_state_dict(norm.state_dict())
-    return mixer
-
-
-def _position_features(full: FullLower, max_tokens: int) -> Tensor:
-    """[max_tokens, e]: the checkpoint's position embeddings."""
-    first = full.architecture.position_offset
-    with torch.no_grad():
-        return full.embeddings.positions.weight[first : first + max_tokens].clone()

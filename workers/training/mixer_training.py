@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import LayerNorm
 from torch.nn.utils.rnn import pad_sequence
 
 from inference.hplm import fragments
@@ -19,19 +20,28 @@ from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
 from inference.hplm.upload import Upload
-from workers.training.checkpoints import seeded_rng
+from workers.training.checkpoints import seeded_generator, seeded_rng
 from workers.training.hidden_states import Teacher, composed_states
 from workers.training.lower_training import Variances
 from workers.training.optimizer import Optimizer, with_prefix
 from workers.training.precision import Precision
 from workers.training.progress import Reporter
 from workers.training.sequences import Batch, TokenSequence, index_batches, make_batch
-from workers.training.simulated_misses import LevelFunction, shorten_to_levels
+from workers.training.simulated_misses import (
+    FragmentFrequencies,
+    LevelFunction,
+    SimulatedTable,
+    constant_level,
+    ladders_to_choose,
+    shorten_to_levels,
+)
 
 STAGE = 3
 """Key of the random draws of the order of texts, and of the initial weights."""
 _VIEWS = 4
 """Key of the random draws of views."""
+ALPHAS = (20.0, 40.0, 60.0, 80.0)
+"""The coverages, in %, of the simulated tables."""
 CHUNK = 32
 """Batches whose lookups are computed together."""
 ROWS_AT_ONCE = 2_048
@@ -44,6 +54,27 @@ WARMUP_STEPS = 40
 LAST_SHARE = 0.12
 """The share of the steps, at the end, that add the error after the last layer. They take five times as long,
 and earlier they only disturb: both errors then end higher than without them."""
+
+
+def new_mixer(norm: LayerNorm, seed: int) -> ContextMixer:
+    """A mixer with seeded weights. norm: that of the checkpoint's states at the cut, with which the mixer's
+    last one begins."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seeded_generator(seed, STAGE).initial_seed())
+        mixer = ContextMixer(len(norm.weight))
+    mixer.output_norm.load_state_dict(norm.state_dict())
+    return mixer
+
+
+def mixer_views(frequencies: FragmentFrequencies) -> list[list[LevelFunction]]:
+    """The `kinds` of `cache_states`: texts are read as tables of ALPHAS and of each ladder have them, and by
+    uni-grams alone."""
+    n = frequencies.window.n
+    views = [
+        [SimulatedTable(frequencies, alpha, ladder).level_function(leave_one_out=True) for alpha in ALPHAS]
+        for ladder in ladders_to_choose(n).values()
+    ]
+    return [*views, [constant_level(fragments.level_count(n) - 1)]]
 
 
 @dataclass(frozen=True, eq=False)

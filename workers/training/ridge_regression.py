@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from inference.hplm import fragments
+from inference.hplm.encoder import FullLower
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
 from inference.hplm.upload import Upload
@@ -210,6 +211,13 @@ def _kept_levels(window: Window) -> list[int]:
         for level in range(fragments.level_count(window.n))
         if fragments.level_extent(level, window.n) in wanted
     ]
+
+
+def position_features(full: FullLower, max_tokens: int) -> Tensor:
+    """[max_tokens, e]: the checkpoint's position embeddings."""
+    first = full.architecture.position_offset
+    with torch.no_grad():
+        return full.embeddings.positions.weight[first : first + max_tokens].clone()
 
 
 def first_batches(batches: Sequence[list[TokenSequence]], tokens: int) -> list[list[TokenSequence]]:

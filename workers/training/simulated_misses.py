@@ -45,6 +45,13 @@ def constant_level(level: int) -> LevelFunction:
     return lambda complete: np.full(len(complete), level, dtype=np.int64)
 
 
+def ladders_to_choose(n: int) -> dict[str, tuple[str, ...]]:
+    """The ladders that a root of fragments of n tokens may have, by their names; shorter ones first."""
+    names = tuple(fragments.level_names(n))
+    without = tuple(name for name in names if name == names[0] or not name.endswith("_bigram"))
+    return {"without bi-grams": without, "all": names} if without != names else {"all": names}
+
+
 @dataclass(frozen=True)
 class FragmentFrequencies:
     """kinds: kind of fragment -> different fragments [F, n], ordered by ids, and their counts [F]."""
