@@ -26,8 +26,8 @@ from versiontree.tree.services.hplms import hplm_create
 
 Body = dict[str, object]
 
-SHARED = {"roots/<slug:name>/versions/<int:number>/"}
-"""Routes to what everybody may read."""
+SHARED = {"roots/<slug:name>/versions/<int:number>/", "roots/<slug:name>/rebase"}
+"""Routes that name what everybody may use. A rebase onto a root changes the asking tenant's models alone."""
 FOR_PEOPLE = ("api-keys", "members", "invitations", "takeouts")
 """What begins so is refused to keys, whatever they ask for."""
 

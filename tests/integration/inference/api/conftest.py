@@ -26,7 +26,7 @@ from versiontree.tree.resolution import resolve_model
 Ask = Callable[..., Any]
 CASCADE = CascadeProfile(
     "classes",
-    LevelProfile(metric=0.6, milliseconds=1.0, temperature=2.0),
+    LevelProfile(metric=0.6, milliseconds=1.0, temperature=0.5),
     LevelProfile(metric=0.9, milliseconds=2.0, temperature=0.5),
     candidates=(
         Candidate(cutoff=0.0, slope=10.0, weight=1.0, metric=0.7, escalated=0.2, milliseconds=1.2),

@@ -57,9 +57,9 @@ def outputs(answer: Any) -> dict[str, Any]:
 def test_the_answer_is_that_of_the_infer_api(
     client: APIClient, ask: Ask, worker: InferenceWorker, served: Served
 ) -> None:
-    usual = ask("acme/mood", TEXTS).json()
+    usual = ask("acme/mood", TEXTS, quality="fast").json()
     text = {**TEXT, "parameters": {"content_type": "str"}}
-    parameters = {"headers": {"ce-id": "7"}, "priority": 3}
+    parameters = {"headers": {"ce-id": "7"}, "priority": 3, "quality": "fast"}
     told = {"id": "mine", "model_name": "mood", "model_version": None, "parameters": parameters}
     answer = infer(client, {**told, "inputs": [text]})
     value = answer.json()
