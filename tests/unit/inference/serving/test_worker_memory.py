@@ -18,6 +18,7 @@ from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.decoder_catalogue import DecoderCatalogue, FreeingRunner
 from inference.serving.device_ledger import KV_SHARE, DeviceLedger, ledger_of
 from inference.serving.encoder_catalogue import EncoderCatalogue
+from inference.serving.lower_layers import chain_name
 from tests.pretended_cuda import pretended_cuda
 from tests.processes import PATIENCE_S
 from tests.unit.inference.generation.decoder_world import a_request
@@ -157,6 +158,26 @@ def test_a_gpu_is_shared_out_by_its_own_size_and_the_host_by_its_own(world: Tiny
     assert ledger.granted["PETs"] == (9 << 30) // 4
     assert ledger.granted["rows of tables"] == (9 << 30) - (2 << 30) - (9 << 30) // 4
     assert catalogue.pool.budget_bytes == 100 << 30
+
+
+@pytest.mark.parametrize(("device", "loaded"), [("cpu", 1), ("cuda:0", 0)])
+def test_an_accelerator_holds_lower_layers_from_the_first_text_that_needs_them(
+    world: TinyWorld, device: str, loaded: int
+) -> None:
+    world.publish()
+    with pretended_cuda():
+        catalogue = EncoderCatalogue(
+            ManifestWatcher(Path(world.artifact_root) / FILE_NAME),
+            device=torch.device(device),
+            dtype=torch.float32,
+            pool_bytes=1 << 30,
+        )
+        catalogue.refresh()
+        catalogue.warm_up()
+        layers = catalogue.lower_layers
+        assert layers.lowers.loads == loaded
+        assert layers.for_chain(chain_name(world.hplms[0]), full=True).full is not None
+        assert layers.lowers.loads == 1
 
 
 def test_load_without_memory_empties_the_caches_first(
