@@ -47,10 +47,9 @@ class Backbone:
         """Load the root and map its tables, nearest first. lower: the lower layers of the nearest version;
         without it, or without full context among them, those with full context are the root's."""
         loaded = Root.load(root, precision.device)
+        chain = PlotChain([PlotTable.open(plot) for plot in plots])
         lower_layers = LowerLayers(
-            PlotChain([PlotTable.open(plot) for plot in plots]),
-            loaded.full_lower(lower),
-            device=precision.device,
+            chain, loaded.full_lower(lower), chain.composition.to(precision.device), precision.device
         )
         return cls(loaded, lower_layers, precision)
 
