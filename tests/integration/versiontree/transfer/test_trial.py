@@ -105,7 +105,9 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
         "context_rank of the lower layers is invalid",
     ),
     "weights of another shape": (
-        lambda at: change_weights(at / "domain-lower/lower.safetensors", lambda value: value[:1]),
+        lambda at: change_weights(
+            at / "domain-lower/lower.safetensors", lambda value: value[:1], "level_bias"
+        ),
         "do not fit",
     ),
     "weights that are no numbers": (
