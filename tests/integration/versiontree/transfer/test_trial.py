@@ -106,7 +106,7 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "weights of another shape": (
         lambda at: change_weights(
-            at / "domain-lower/lower.safetensors", lambda value: value[:1], "level_maps"
+            at / "domain-lower/lower.safetensors", lambda value: value[:1], "level_bias"
         ),
         "do not fit",
     ),
