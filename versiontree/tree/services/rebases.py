@@ -122,12 +122,13 @@ def hplms_rebase(*, hplms: QuerySet[Hplm], actor: Actor, automatic: bool = False
 def owner_rebase_request(*, owner: Owner, actor: Actor) -> int:
     """Have a worker rebase the models of all tenants that stand on a domain or root. Returns how many can
     be."""
+    tenant = owner.tenant if isinstance(owner, Domain) else None
     with transaction.atomic():
-        audit_record(verb=f"{_kind(owner)}.rebase", subject=owner.name, tenant=None, actor=actor)
+        audit_record(verb=f"{_kind(owner)}.rebase", subject=owner.name, tenant=tenant, actor=actor)
         user = person(actor)
         arguments = (_kind(owner), owner.pk, user.pk if user else 0)
         transaction.on_commit(partial(dispatch, REBASE_TASK, *arguments, queue=LONG_QUEUE))
-    return len(rebase_offers(hplms_on(owner, None)))
+    return sum(not offer.problem for offer in rebase_offers(hplms_on(owner, None)))
 
 
 def owner_rebase(*, kind: str, owner_id: int, user_id: int) -> int:
