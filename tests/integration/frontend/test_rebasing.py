@@ -66,5 +66,5 @@ def test_a_rebased_version_says_from_what_and_the_list_of_models_on_what_it_stan
     assert "Rebased from version 1 onto medicine:2." in read(owner, f"{TRIAGE}versions/2/")
     versions_finish(version, {"fine_tune": {"rebase": HELD}}, files=nothing_of_use)
     shown = read(owner, f"{TRIAGE}versions/2/")
-    assert "The same PET was not worse there (accuracy on dev 91.2% before, 92.1% there), so it" in shown
+    assert "is not worse on it (accuracy on dev: 91.2% before, 92.1% on medicine:2), so it" in shown
     assert "medicine v2" in read(owner, "/t/acme/models/")

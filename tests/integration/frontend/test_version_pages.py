@@ -53,10 +53,13 @@ def test_a_version_shows_the_levels_calibration_and_candidates_of_its_cascade(
         ("Expected loss", "0.1 points (95%: -0.9 points to 1.1 points)"),
         ("Time saved", "2.2 of 8.4 ms a text (26%)"),
     ]
+    assert "the fastest answers" in cascade
+    assert "Not in use" not in cascade
     policy = re.search(r'action="([^"]+/policy/)"', cascade)
     assert policy is not None
     owner.post(policy[1], {"policy": "full"})
-    assert "Every text is computed" in page(owner, "models/triage/versions/2/")
+    owner.force_login(world.viewer)
+    assert "Not in use: by the policy, every text is computed" in page(owner, "models/triage/versions/2/")
     assert calibration.count("<figure") == 2
     assert re.findall(r"ECE ([\d.]+)", calibration)[:2] == ["0.071", "0.024"]
     assert "confidence 88.0%, 90.0% right" in calibration
@@ -84,6 +87,7 @@ def test_costs_of_an_older_profile_are_shares() -> None:
     candidates = tuple(replace(one, milliseconds=one.milliseconds / 8.4) for one in profile.candidates)
     found = cascade_summary(replace(profile, full=full, candidates=candidates), {})
     assert (found.saved, found.levels[1].time, found.loss) == ("26%", "73.8%", "0.1 points")
+    assert found.rule.startswith("An earlier release chose this")
 
 
 def test_a_version_shows_what_it_answered_lately(owner: Client, world: World) -> None:
