@@ -106,16 +106,21 @@ class Rebases:
 def hplms_rebase(*, hplms: QuerySet[Hplm], actor: Actor, automatic: bool = False) -> Rebases:
     """Rebase each of these models for which that is possible. An error of one does not affect the others.
 
-    An ``automatic`` rebase that failed is not repeated: a person must look at it.
+    An ``automatic`` rebase that failed is not repeated: a person must look at it. Once the quota of a tenant
+    is used up, its other models are left for the next run.
     """
     done = Rebases()
+    full: set[int] = set()
     for offer in rebase_offers(hplms):
-        if automatic and (offer.tried or offer.problem):
+        tenant = offer.hplm.tenant_id
+        if automatic and (offer.tried or offer.problem or tenant in full):
             continue
         try:
             done.versions.append(hplm_rebase(hplm=offer.hplm, actor=actor))
         except HmiError as error:
             done.refused.append(RefusedRebase(offer.hplm, error))
+            if error.code == ErrorCode.QUOTA_EXCEEDED:
+                full.add(tenant)
     return done
 
 
@@ -152,7 +157,7 @@ def rebases_due() -> int:
 
 
 def rebases_due_on_commit() -> None:
-    """Have a worker call ``rebases_due`` after the transaction."""
+    """Have a worker call ``rebases_due``, after the transaction if there is one."""
     transaction.on_commit(partial(dispatch, REBASE_DUE_TASK, queue=LONG_QUEUE))
 
 
