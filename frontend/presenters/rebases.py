@@ -1,5 +1,6 @@
-"""What a rebased version was made from, and whether it was trained."""
+"""The version that a rebased one was made from, and whether it was trained further."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,16 +27,17 @@ def rebased(version: Version) -> Rebased | None:
     if not isinstance(number, int):
         return None
     measured = as_mapping(as_mapping(version.metrics.get(JobKind.FINE_TUNE)).get(REBASE))
-    return Rebased(number, str(config.get("onto", "")), _result(measured))
+    onto = str(config.get("onto", ""))
+    return Rebased(number, onto, _result(measured, onto))
 
 
-def _result(measured: Any) -> str:
+def _result(measured: Mapping[str, Any], onto: str) -> str:
     """Return a sentence about the dev metric on both parents; empty before the job has ended."""
     metric, before, after = (measured.get(name) for name in ("metric", "old", "new"))
     if not (is_number(before) and is_number(after)):
         return ""
     old, new = (metric_on_rows(str(metric), value, measured.get("rows")) for value in (before, after))
-    figures = f"{metric_label(str(metric))} on dev {old} before, {new} there"
+    figures = f"{metric_label(str(metric))} on dev: {old} before, {new} on {onto}"
     if measured.get("trained"):
-        return f"The same PET was worse there ({figures}), so it was trained further."
-    return f"The same PET was not worse there ({figures}), so it was not trained."
+        return f"The same PET is worse on it ({figures}), so it was trained further."
+    return f"The same PET is not worse on it ({figures}), so it was not trained."

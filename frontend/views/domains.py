@@ -1,5 +1,6 @@
 """Domains: their page, creation, updates and compaction."""
 
+from collections import Counter
 from typing import Any
 
 from django.contrib import messages
@@ -15,6 +16,7 @@ from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import is_ready, version_rows
 from frontend.shortcuts import action_result, paginate, redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
+from tenants.base.plurals import counted
 from versiontree.tree.models import Domain, Version
 from versiontree.tree.selectors.browsing import Branch, hplm_summaries, hplms_search
 from versiontree.tree.selectors.estimates import domain_estimate
@@ -95,8 +97,8 @@ def rebase(request: TenantRequest, pk: int) -> HttpResponse:
     tenant = request.access.tenant
     domain = domain_visible_to(tenant, pk)
     done = hplms_rebase(hplms=hplms_on(domain, tenant), actor=request.user)
-    for refused in done.refused:
-        messages.error(request, f"{refused.hplm.name} was not rebased: {refused.error.message}")
+    for reason, count in Counter(refused.error.message for refused in done.refused).items():
+        messages.error(request, f"{counted(count, 'model')} not rebased: {reason}")
     names = ", ".join(version.name for version in done.versions)
     return redirect_to(request, "domain", domain.pk, message=f"Queued: {names}." if names else "")
 

@@ -112,6 +112,7 @@ def _page(
         domain=domain,
         aliases=found.aliases.all(),
         deployment_policy=VersionPolicy(settings.HMI_POLICY).label,
+        policy=found.policy or settings.HMI_POLICY,
         jobs=jobs_of_version(found) if found.tenant_id == tenant.pk else [],
         **(_actions(model, found) if model and request.access.can_write else {}),
         **(_answers(tenant, found) if model else {}),

@@ -21,7 +21,7 @@ class TreeConfig(AppConfig):
             fine_tunings_of_file,
         )
         from versiontree.tree.services.garbage_collection import artifacts_collect
-        from versiontree.tree.services.rebases import rebases_due
+        from versiontree.tree.services.rebases import rebases_due_on_commit
         from versiontree.tree.services.version_completion import VersionJobs
         from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
@@ -32,7 +32,7 @@ class TreeConfig(AppConfig):
         hooks.file_users.register(fine_tunings_of_file)
         hooks.expiry.register(artifacts_collect)
         hooks.expiry.register(domains_compact_due)
-        hooks.expiry.register(rebases_due)
+        hooks.expiry.register(rebases_due_on_commit)
         background_work[BackgroundKind.FINE_TUNING_START] = BackgroundWork(
             fine_tuning_start, fine_tuning_crashed, time_limit_s=TASK_TIME_LIMIT_S
         )

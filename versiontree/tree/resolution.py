@@ -63,7 +63,7 @@ _QUERY: Final = """
             SELECT version.parent_id, version.kind, version.digest
             UNION ALL
             SELECT up.parent_id, up.kind, up.digest
-            FROM tree_version AS up JOIN above ON up.id = above.parent_id
+            FROM tree_version AS up JOIN above ON up.id = above.parent_id AND above.kind <> 'root'
          ) SELECT above.digest FROM above WHERE above.kind = 'root'),
         (SELECT artifact.digest FROM tree_versionartifact AS link
          JOIN tree_artifact AS artifact ON artifact.id = link.artifact_id

@@ -58,6 +58,15 @@ def test_the_page_of_a_domain_rebases_all_models_on_it(world: World, owner: Clie
     assert Version.unscoped.filter(parent=newer, number=2).exists()
 
 
+def test_the_page_of_a_domain_says_why_models_were_not_rebased(
+    world: World, owner: Client, newer: Version
+) -> None:
+    page = f"/t/acme/domains/{newer.domain_id}/"
+    Version.unscoped.filter(pk=world.hplm.pk).update(dataset=None)
+    answer = owner.post(f"{page}rebase/", follow=True).content.decode()
+    assert "1 model not rebased: Version 1 of triage was imported without its dataset" in answer
+
+
 def test_a_rebased_version_says_from_what_and_the_list_of_models_on_what_it_stands(
     world: World, owner: Client, newer: Version
 ) -> None:
@@ -66,5 +75,5 @@ def test_a_rebased_version_says_from_what_and_the_list_of_models_on_what_it_stan
     assert "Rebased from version 1 onto medicine:2." in read(owner, f"{TRIAGE}versions/2/")
     versions_finish(version, {"fine_tune": {"rebase": HELD}}, files=nothing_of_use)
     shown = read(owner, f"{TRIAGE}versions/2/")
-    assert "The same PET was not worse there (accuracy on dev 91.2% before, 92.1% there), so it" in shown
+    assert "is not worse on it (accuracy on dev: 91.2% before, 92.1% on medicine:2), so it" in shown
     assert "medicine v2" in read(owner, "/t/acme/models/")

@@ -25,6 +25,7 @@ from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.services.lifecycle import job_event
 from versiontree.tree.models import Version
 from versiontree.tree.services.hplms import hplm_create, hplm_update
+from versiontree.tree.training_settings import rows_of
 
 
 def page(client: Client, address: str) -> str:
@@ -53,10 +54,13 @@ def test_a_version_shows_the_levels_calibration_and_candidates_of_its_cascade(
         ("Expected loss", "0.1 points (95%: -0.9 points to 1.1 points)"),
         ("Time saved", "2.2 of 8.4 ms a text (26%)"),
     ]
+    assert "the fastest answers" in cascade
+    assert "Not in use" not in cascade
     policy = re.search(r'action="([^"]+/policy/)"', cascade)
     assert policy is not None
     owner.post(policy[1], {"policy": "full"})
-    assert "Every text is computed" in page(owner, "models/triage/versions/2/")
+    owner.force_login(world.viewer)
+    assert "Not in use: by the policy, every text is computed" in page(owner, "models/triage/versions/2/")
     assert calibration.count("<figure") == 2
     assert re.findall(r"ECE ([\d.]+)", calibration)[:2] == ["0.071", "0.024"]
     assert "confidence 88.0%, 90.0% right" in calibration
@@ -84,6 +88,7 @@ def test_costs_of_an_older_profile_are_shares() -> None:
     candidates = tuple(replace(one, milliseconds=one.milliseconds / 8.4) for one in profile.candidates)
     found = cascade_summary(replace(profile, full=full, candidates=candidates), {})
     assert (found.saved, found.levels[1].time, found.loss) == ("26%", "73.8%", "0.1 points")
+    assert found.rule.startswith("An earlier release chose this")
 
 
 def test_a_version_shows_what_it_answered_lately(owner: Client, world: World) -> None:
@@ -163,20 +168,24 @@ def test_a_long_job_s_curves_reach_from_its_beginning_to_its_end(world: World) -
     assert (loss.began, loss.now) == ("report 1", "report 120")
 
 
-def test_the_form_of_a_domain_says_how_its_table_is_stored(owner: Client, world: World) -> None:
+def test_the_form_of_a_domain_says_how_its_table_is_filled_and_stored(owner: Client, world: World) -> None:
     form = owner.get("/t/acme/domains/new/").context["form"]
-    assert {"distillation_weight", "vectors"} <= set(form.more)
+    assert {"distillation_weight", "alpha", "budget_mb", "vectors"} <= set(form.more)
     chosen = {"name": "pills", "parent": world.root.pk, "corpus": world.corpus.pk, "alpha": 40}
     assert owner.post("/t/acme/domains/new/", chosen | {"vectors": "int8"}).status_code == 302
     first = Version.unscoped.get(domain__name="pills")
     assert first.config["vectors"] == "int8"
     versions_finish(first, files=nothing_of_use)
     address = f"/t/acme/domains/{first.domain_id}/update/"
-    for asked, stored in (("", "int8"), ("float16", "float16")):
-        more = {"corpus": world.corpus.pk, "alpha": 40, "vectors": asked}
-        assert owner.post(address, more).status_code == 302
+    for asked, stored in (
+        ({}, ({"alpha": 40.0}, "int8")),
+        ({"budget_mb": 16, "vectors": "float16"}, ({"budget_mb": 16.0}, "float16")),
+        ({}, ({"budget_mb": 16.0}, "float16")),
+    ):
+        assert owner.post(address, {"corpus": world.corpus.pk} | asked).status_code == 302
         version = Version.unscoped.filter(domain=first.domain_id).latest("number")
-        assert version.config["vectors"] == stored
+        assert (rows_of(version.config), version.config["vectors"]) == stored
         versions_finish(version, files=nothing_of_use)
-    refused = owner.post(address, {"corpus": world.corpus.pk, "alpha": 40, "vectors": "int4"})
-    assert list(refused.context["form"].errors) == ["vectors"]
+    for wrong in ({"vectors": "int4"}, {"budget_mb": 16, "alpha": 40}):
+        refused = owner.post(address, {"corpus": world.corpus.pk} | wrong)
+        assert list(refused.context["form"].errors) == [next(iter(wrong))]

@@ -8,7 +8,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from rest_framework.test import APIClient
 
 from tenants.accounts.models import Tenant, User
-from tenants.accounts.services.tenants import tenant_set_auto_rebase
+from tenants.accounts.services.tenants import tenant_set_auto_rebase, tenant_suspend
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
 from tests.integration.versiontree import tree_factory
@@ -16,11 +16,14 @@ from tests.integration.versiontree.admin_pages import act
 from tests.integration.versiontree.callers import V1, error, signed_in, with_key
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture, do_job, do_jobs, hplm_of, jobs_in_order
+from versiontree.jobs.models import JobKind
 from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import Version
+from versiontree.tree.models.version import VersionKind
 from versiontree.tree.promotion import AGAINST
 from versiontree.tree.resolution import resolve_model
 from versiontree.tree.selectors.lineage import build_inputs
+from versiontree.tree.selectors.past_jobs import past_durations
 from versiontree.tree.selectors.rebases import rebase_offer
 from versiontree.tree.selectors.versions import default_of
 from versiontree.tree.services import rebases
@@ -40,6 +43,11 @@ def updated(version: Version) -> Version:
     return do_jobs(domain_update(domain=tree_factory.domain_of(version), corpus=text, actor=None))
 
 
+def limit_jobs(home: TenantFixture, active: int) -> None:
+    home.tenant.quota.max_active_jobs = active
+    home.tenant.quota.save(update_fields=["max_active_jobs"])
+
+
 def test_a_model_is_put_on_the_newest_version_of_its_domain_with_its_pet_data_and_policy(
     model: Version, domain: Version, acme: TenantFixture
 ) -> None:
@@ -50,7 +58,9 @@ def test_a_model_is_put_on_the_newest_version_of_its_domain_with_its_pet_data_an
     offer = rebase_offer(model)
     assert offer is not None
     assert (offer.current, offer.base, offer.target) == (model, domain, newest)
+    past = past_durations(model.root_id, VersionKind.HPLM, [JobKind.FINE_TUNE], viewer=None)
     second = do_jobs(hplm_rebase(hplm=hplm, actor=acme.developer))
+    assert past_durations(model.root_id, VersionKind.HPLM, [JobKind.FINE_TUNE], viewer=None) == past
     assert (second.number, second.parent, second.dataset) == (2, newest, model.dataset)
     assert second.config["rebase"] == {"id": model.pk, "version": 1, "onto": "biomedicine:3"}
     inputs = build_inputs(second)
@@ -148,8 +158,7 @@ def test_all_models_of_a_tenant_on_a_domain_within_its_quota(
         tree_factory.ready_hplm(domain, name, acme)
     tree_factory.ready_hplm(domain, "a", globex)
     updated(domain)
-    acme.tenant.quota.max_active_jobs = 4
-    acme.tenant.quota.save(update_fields=["max_active_jobs"])
+    limit_jobs(acme, 4)
     done = key.post(f"{V1}/domains/{domain.domain_id}/rebase").json()
     assert [(version["name"], version["number"]) for version in done["versions"]] == [("a", 2), ("b", 2)]
     assert [(one["model"], one["code"]) for one in done["refused"]] == [("c", "quota_exceeded")]
@@ -166,6 +175,11 @@ def test_an_administrator_rebases_the_models_of_all_tenants(
 ) -> None:
     for home in (acme, globex):
         tree_factory.ready_hplm(domain, "spam", home)
+    imported = tree_factory.ready_hplm(domain, "imported", acme)
+    Version.unscoped.filter(pk=imported.pk).update(dataset=None)
+    suspended = tree_factory.create_tenant("suspended")
+    tree_factory.ready_hplm(domain, "spam", suspended)
+    tenant_suspend(tenant=suspended.tenant, actor=None)
     updated(domain)
     sent: list[tuple[object, ...]] = []
     monkeypatch.setattr(rebases, "dispatch", lambda *message, queue: sent.append(message))
@@ -199,8 +213,9 @@ def test_models_follow_by_themselves_only_where_their_tenant_wants_that_and_a_fa
     monkeypatch: pytest.MonkeyPatch,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
-    for home in (acme, globex):
-        tree_factory.ready_hplm(domain, "spam", home)
+    for name, home in (("spam", acme), ("ham", acme), ("spam", globex)):
+        tree_factory.ready_hplm(domain, name, home)
+    limit_jobs(acme, 2)
     tenant_set_auto_rebase(tenant=Tenant.objects.get(slug="acme"), rebases=True, actor=acme.owner)
     sent: list[tuple[object, ...]] = []
     monkeypatch.setattr(rebases, "dispatch", lambda *message, queue: sent.append(message))
@@ -209,7 +224,8 @@ def test_models_follow_by_themselves_only_where_their_tenant_wants_that_and_a_fa
     assert sent == [("tree.rebase_models_due",)]
     assert [rebases_due(), rebases_due()] == [1, 0]
     version = Version.unscoped.get(kind="model", number=2)
-    assert (version.tenant, version.created_by) == (acme.tenant, None)
+    assert (version.name, version.tenant, version.created_by) == ("ham", acme.tenant, None)
     job_cancel(job=jobs_in_order(version)[0], actor=None)
-    assert rebases_due() == 0
+    assert [rebases_due(), rebases_due()] == [1, 0], "the one that the quota refused"
+    limit_jobs(acme, 4)
     hplm_rebase(hplm=hplm_of(version), actor=None)

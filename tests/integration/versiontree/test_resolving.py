@@ -16,6 +16,8 @@ from versiontree.tree.models import Version
 from versiontree.tree.resolution import resolve_model, resolve_model_cached
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.hplms import hplm_delete, hplm_update
+from versiontree.tree.services.version_completion import artifacts_attach, version_finish
+from versiontree.tree.services.versions import version_create
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_acme_scope")]
 
@@ -62,6 +64,23 @@ def test_a_reference_means_the_default_an_alias_or_a_number(model: Version, acme
     assert (resolved.task, resolved.labels, resolved.hplm_id) == ("classification", ("no", "yes"), hplm.pk)
     root = Version.unscoped.get(kind="root")
     assert (resolved.root, resolved.root_digest) == (root.name, root.digest)
+
+
+def test_the_root_of_a_model_is_the_nearest_version_of_it(root: Version, acme: TenantFixture) -> None:
+    """Versions of a root stood on one another once, and come so in archives."""
+    with platform_scope():
+        second = version_create(
+            owner=root.root, root=root.root, parent=root, tenant=None, config={}, plans=[], actor=None
+        )
+        artifacts_attach(
+            version=second,
+            artifacts=[(role, tree_factory.stored(role)) for role in ("root", "lower", "plot")],
+        )
+        version_finish(version=second, metrics={})
+        second.refresh_from_db()
+    for name, base in (("old", root), ("new", second)):
+        tree_factory.ready_hplm(base, name, acme)
+        assert resolve_model(acme.tenant, name).root_digest == base.digest
 
 
 def test_a_promotion_and_a_rollback_show_once_the_time_is_over(

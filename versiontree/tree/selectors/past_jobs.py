@@ -5,15 +5,16 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import fmean, median
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from tenants.base.scope import platform_scope
 from versiontree.jobs.models import JobEvent, JobKind
 from versiontree.jobs.selectors import succeeded_jobs
 from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.lineage import REBASE
 
 Value = TypeVar("Value")
 
@@ -58,7 +59,7 @@ def past_durations(
     the same machine. Only those that ``visible_values`` shows to the viewer. One query for each kind."""
     seconds: dict[JobKind, list[float]] = {}
     for kind in kinds:
-        past = succeeded_jobs(kind).filter(version__root=root_id, version__kind=version_kind)
+        past = _past_jobs(kind, root_id).filter(version__kind=version_kind)
         with platform_scope():
             times = list(past.values_list("tenant", "took")[:HISTORY_LIMIT])
         seconds[kind] = [took.total_seconds() for took in visible_values(times, viewer)]
@@ -79,7 +80,7 @@ def stage_shares(kind: JobKind, root_id: int, plan: Sequence[tuple[str, float]])
     The plan itself with too few past jobs. Two queries.
     """
     names = [START_STAGE, *(name for name, _ in plan)]
-    recent = succeeded_jobs(kind).filter(version__root=root_id).values_list("pk", "started_at", "finished_at")
+    recent = _past_jobs(kind, root_id).values_list("pk", "started_at", "finished_at")
     events: dict[UUID, list[tuple[str, datetime]]] = defaultdict(list)
     with platform_scope():
         jobs = list(recent[:STAGE_JOBS])
@@ -95,6 +96,12 @@ def stage_shares(kind: JobKind, root_id: int, plan: Sequence[tuple[str, float]])
         return list(plan)
     shares = [[time / sum(times, timedelta()) for time in times] for times in timed]
     return [(name, fmean(column)) for name, column in zip(names, zip(*shares, strict=True), strict=True)]
+
+
+def _past_jobs(kind: JobKind, root_id: int) -> QuerySet[Any]:
+    """The succeeded jobs of this kind below a root, newest first, without those of rebased versions:
+    most of these are not trained, so they say nothing about a new version."""
+    return succeeded_jobs(kind).filter(version__root=root_id).exclude(version__config__has_key=REBASE)
 
 
 def _stage_times(

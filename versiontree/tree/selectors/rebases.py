@@ -98,9 +98,10 @@ def _offers(standing: Iterable[tuple[Version, Version]]) -> list[RebaseOffer]:
 
 
 def hplms_on(owner: Owner, tenant: Tenant | None) -> QuerySet[Hplm]:
-    """The models of a tenant, or of all tenants, that stand on a version of a domain or root itself."""
+    """The models that stand on a version of a domain or root itself: those of a tenant, or of all tenants
+    that are not suspended."""
     found = dependent_hplms(owner)
-    return found if tenant is None else found.filter(tenant=tenant)
+    return found.filter(tenant__suspended_at=None) if tenant is None else found.filter(tenant=tenant)
 
 
 def _bases(versions: Collection[Version]) -> dict[int, Version]:

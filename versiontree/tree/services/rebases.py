@@ -106,28 +106,34 @@ class Rebases:
 def hplms_rebase(*, hplms: QuerySet[Hplm], actor: Actor, automatic: bool = False) -> Rebases:
     """Rebase each of these models for which that is possible. An error of one does not affect the others.
 
-    An ``automatic`` rebase that failed is not repeated: a person must look at it.
+    An ``automatic`` rebase that failed is not repeated: a person must look at it. Once the quota of a tenant
+    is used up, its other models are left for the next run.
     """
     done = Rebases()
+    full: set[int] = set()
     for offer in rebase_offers(hplms):
-        if automatic and (offer.tried or offer.problem):
+        tenant = offer.hplm.tenant_id
+        if automatic and (offer.tried or offer.problem or tenant in full):
             continue
         try:
             done.versions.append(hplm_rebase(hplm=offer.hplm, actor=actor))
         except HmiError as error:
             done.refused.append(RefusedRebase(offer.hplm, error))
+            if error.code == ErrorCode.QUOTA_EXCEEDED:
+                full.add(tenant)
     return done
 
 
 def owner_rebase_request(*, owner: Owner, actor: Actor) -> int:
     """Have a worker rebase the models of all tenants that stand on a domain or root. Returns how many can
     be."""
+    tenant = owner.tenant if isinstance(owner, Domain) else None
     with transaction.atomic():
-        audit_record(verb=f"{_kind(owner)}.rebase", subject=owner.name, tenant=None, actor=actor)
+        audit_record(verb=f"{_kind(owner)}.rebase", subject=owner.name, tenant=tenant, actor=actor)
         user = person(actor)
         arguments = (_kind(owner), owner.pk, user.pk if user else 0)
         transaction.on_commit(partial(dispatch, REBASE_TASK, *arguments, queue=LONG_QUEUE))
-    return len(rebase_offers(hplms_on(owner, None)))
+    return sum(not offer.problem for offer in rebase_offers(hplms_on(owner, None)))
 
 
 def owner_rebase(*, kind: str, owner_id: int, user_id: int) -> int:
@@ -151,7 +157,7 @@ def rebases_due() -> int:
 
 
 def rebases_due_on_commit() -> None:
-    """Have a worker call ``rebases_due`` after the transaction."""
+    """Have a worker call ``rebases_due``, after the transaction if there is one."""
     transaction.on_commit(partial(dispatch, REBASE_DUE_TASK, queue=LONG_QUEUE))
 
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 from django.db import IntegrityError, transaction
 
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Corpus
 from versiontree.jobs.models import JobKind
 from versiontree.names import require_slug
@@ -98,8 +98,8 @@ def root_convert(*, root: Root, actor: Actor) -> Version:
     with the settings and the corpus of its newest version.
 
     Earlier versions, and what is built on them, stay as they are; models follow by a rebase. Raises
-    ``invalid_field`` (a decoder), ``conflict`` (a version is being built), ``not_found`` (its corpus was
-    deleted), and what ``checkpoint_source`` raises.
+    ``invalid_field`` (a decoder), ``conflict`` (a version is being built, or the root was imported), and what
+    ``checkpoint_source`` raises.
     """
     locked = Root.objects.select_for_update(no_key=True).get(pk=root.pk)
     if locked.kind == RootKind.DECODER:
@@ -110,7 +110,8 @@ def root_convert(*, root: Root, actor: Actor) -> Version:
         message = f"Version {newest.number} of {locked.name} is being built."
         raise HmiError(ErrorCode.CONFLICT, message, param="root")
     if newest.corpus is None or "source" not in newest.config:
-        raise not_found("corpus and checkpoint of this root", param="root")
+        message = f"{locked.name} was imported without its checkpoint. Register the checkpoint as a new root."
+        raise HmiError(ErrorCode.CONFLICT, message, param="root")
     checkpoint_source(newest.config["source"], RootKind.ENCODER)
     config = config_inherited(newest)
     version = version_create(
