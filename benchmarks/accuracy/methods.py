@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from inference.hplm.artifact_files import load_weights, read_weights, write_weights
-from inference.hplm.attention import QueryKey
 from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.heads import Head, Pooling, pool
 from workers.training.checkpoints import CheckpointStore
@@ -44,13 +43,7 @@ class FullModel(nn.Module):
         self._dropout = dropout
         self.head = nn.ParameterDict({name: nn.Parameter(value) for name, value in head.tensors().items()})
 
-    def forward(
-        self,
-        upper: UpperLayers,
-        given: Tensor,
-        mask: Tensor,
-        queries_keys: list[QueryKey] | None = None,
-    ) -> Tensor:
+    def forward(self, upper: UpperLayers, given: Tensor, mask: Tensor) -> Tensor:
         """Outputs of ids and token types [B, T, 2] (as float32), or of states [B, T, d] where it has no lower
         layers of its own."""
         states = given
@@ -58,7 +51,7 @@ class FullModel(nn.Module):
             ids, types = given.long().unbind(-1)
             states = self.lower(ids, mask, types)
         dropped = functional.dropout(states, self._dropout, self.training)
-        last = self.upper(dropped, mask, queries_keys=queries_keys)
+        last = self.upper(dropped, mask)
         with torch.autocast(given.device.type, enabled=False):
             features = functional.dropout(
                 pool(last, mask, self.pooling, states), self._dropout, self.training

@@ -114,7 +114,6 @@ class Engine:
             plan.dispatcher,
             question.given.digest(HASH_BYTES),
             outputs_at=outputs_at(codec.task, encoding),
-            words=encoding.words if plan.pruning else None,
         )
 
     def _encoded(self, question: Question) -> EncodedInput:
@@ -171,7 +170,7 @@ class CascadeServer:
             assert isinstance(outcome, Answered), outcome
             if outcome.escalates:
                 self.from_tables[outcome.row.key] = outcome
-                going_on[place] = outcome.row.escalated(self._executor.root.config, outcome.kept)
+                going_on[place] = outcome.row.escalated(self._executor.root.config)
             else:
                 self.answers[outcome.row.key] = outcome
         return going_on

@@ -114,7 +114,7 @@ def prepare_request(
     with reading_texts(limits.tokens):
         encoded = encode(codec, texts)
     plan = codec.plan(call.policy or default_policy(resolved.policy), call.target)
-    sequences = token_sequences(encoded, task=codec.task, words=plan.pruning > 0)
+    sequences = token_sequences(encoded, task=codec.task)
     prepared = PreparedRequest(
         request_id or uuid.uuid4().hex,
         tenant,
@@ -198,14 +198,10 @@ def encode(codec: TextCodec, inputs: Sequence[InferInput]) -> tuple[EncodedInput
         raise HmiError(ErrorCode.INFERENCE_FAILED, "The inputs cannot be tokenised.") from error
 
 
-def token_sequences(
-    encoded: Iterable[EncodedInput], *, task: str, words: bool = False
-) -> tuple[TokenSequence, ...]:
-    """One for each encoding of each input, in their order. words: with the number of each token's word."""
+def token_sequences(encoded: Iterable[EncodedInput], *, task: str) -> tuple[TokenSequence, ...]:
+    """One for each encoding of each input, in their order."""
     hashed = ((each.encodings, each.given.digest(HASH_BYTES)) for each in encoded)
-    return tuple(
-        _sequence(one, task, text_hash, words) for encodings, text_hash in hashed for one in encodings
-    )
+    return tuple(_sequence(one, task, text_hash) for encodings, text_hash in hashed for one in encodings)
 
 
 def outputs_of(received: Iterable[SequenceOutput]) -> list[Outputs]:
@@ -221,12 +217,11 @@ def outputs_of(received: Iterable[SequenceOutput]) -> list[Outputs]:
     ]
 
 
-def _sequence(encoding: Encoding, task: str, text_hash: bytes, words: bool) -> TokenSequence:
+def _sequence(encoding: Encoding, task: str, text_hash: bytes) -> TokenSequence:
     asked = outputs_at(task, encoding)
     return TokenSequence(
         ids=encoding.ids.astype("<i4").tobytes(),
         types=encoding.types.astype(np.uint8).tobytes() if encoding.types.any() else b"",
         outputs_at=None if asked is None else asked.astype("<i4").tobytes(),
         text_hash=text_hash,
-        words=encoding.words.astype("<i4").tobytes() if words else b"",
     )

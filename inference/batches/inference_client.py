@@ -120,7 +120,7 @@ class BatchInferClient:
     def _infer_together(self, name: str, inputs: tuple[InferInput, ...]) -> InferenceResults:
         """Raises HmiError where any of them is at fault."""
         encoded = encode(self._codec, inputs)
-        sequences = token_sequences(encoded, task=self._codec.task, words=self._plan.pruning > 0)
+        sequences = token_sequences(encoded, task=self._codec.task)
         reply = self._reply(name, sequences)
         if (failure := failure_of(reply, asked=self._model, sequences=len(sequences))) is not None:
             raise failure

@@ -19,11 +19,6 @@ class AnswerPlan:
     weight: float = 1.0
     platt: PlattScaling = UNSCALED
 
-    @property
-    def pruning(self) -> float:
-        """How much texts that go on are pruned, see `Dispatcher`."""
-        return self.dispatcher.pruning if self.dispatcher else 0.0
-
 
 IN_FULL: Final = AnswerPlan(Level.FULL)
 

@@ -13,8 +13,6 @@ OutputKind = Literal["classes", "labels", "tokens", "span", "number"]
 """What the outputs of a head are: logits [C] of one class among C; [C] of labels that each apply or not;
 [T, C] of a class for each token; [T, 2] of the first and the last token of a span; [1] a number."""
 OUTPUT_KINDS: Final[tuple[OutputKind, ...]] = get_args(OutputKind)
-PRUNED_KINDS: Final[frozenset[OutputKind]] = frozenset(("classes", "labels", "number"))
-"""Those of texts that may be pruned: one answer for the whole text, not one for each token."""
 
 
 class Level(IntEnum):
@@ -73,9 +71,6 @@ class Dispatcher:
     the confidence, share of parts, share of uni-grams); then one minus that probability counts. Without
     coefficients the probability that the answer is right counts, which `platt` gives of the confidence. Of a
     number, which has no confidence, the log-odds are 0, and without coefficients every one goes on.
-
-    pruning (alpha of equation 5): the share of the mean importance up to which words of a text that goes on
-    are left out of the upper layers; 0: none, which is all that outputs not of PRUNED_KINDS allow.
     """
 
     kind: OutputKind
@@ -85,11 +80,6 @@ class Dispatcher:
     slope: float = 10.0
     coefficients: tuple[float, ...] = ()
     platt: PlattScaling = UNSCALED
-    pruning: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.pruning and self.kind not in PRUNED_KINDS:
-            raise ValueError(f"outputs of the kind {self.kind} cannot be pruned")
 
     def certainty(self, confidence: float | None, coverage: Coverage) -> float:
         """What equation 4 takes for the confidence."""

@@ -9,15 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from inference.cascade.dispatcher import (
-    PRUNED_KINDS,
-    AnswerPolicy,
-    Count,
-    Coverage,
-    Dispatcher,
-    Level,
-    OutputKind,
-)
+from inference.cascade.dispatcher import AnswerPolicy, Count, Coverage, Dispatcher, Level, OutputKind
 from inference.cascade.platt_scaling import UNSCALED, Coefficient, PlattScaling
 from inference.errors import HplmError
 
@@ -29,7 +21,7 @@ INTERVAL: Final = 1.96
 """Standard errors to both sides of a 95 % interval."""
 Share = Annotated[float, Meta(ge=0, le=1)]
 BelowOne = Annotated[float, Meta(ge=0, lt=1)]
-"""Equation 4 divides by 1 - c; equation 5 would leave out all words that are equally important."""
+"""Equation 4 divides by 1 - c."""
 Metric = Annotated[float, Meta(ge=-1, le=1)]
 Temperature = Annotated[float, Meta(ge=1e-3, le=1e3)]
 Slope = Annotated[float, Meta(ge=0, le=1e3)]
@@ -84,8 +76,7 @@ class LevelProfile:
 class Candidate:
     """One setting of the cascade and what it came to on dev. weight: of the level FULL in the answer to a
     text that went on (Tabi, equation 6). metric, escalated (share of the texts): as measured. milliseconds,
-    standard_error: as of a `LevelProfile`. platt: of the answers to texts that went on. pruning: see
-    `Dispatcher`."""
+    standard_error: as of a `LevelProfile`. platt: of the answers to texts that went on."""
 
     cutoff: BelowOne
     slope: Slope
@@ -94,7 +85,6 @@ class Candidate:
     escalated: Share
     milliseconds: NotNegative
     platt: PlattScaling = UNSCALED
-    pruning: BelowOne = 0.0
     standard_error: NotNegative = 0.0
 
 
@@ -128,8 +118,6 @@ class CascadeProfile:
     def __post_init__(self) -> None:
         if self.chosen >= len(self.candidates):
             raise ValueError(f"chosen is {self.chosen}, of {len(self.candidates)} candidates")
-        if self.kind not in PRUNED_KINDS and any(one.pruning for one in self.candidates):
-            raise ValueError(f"outputs of the kind {self.kind} cannot be pruned")
         if len(self.coefficients) not in (0, 4):
             raise ValueError(f"{len(self.coefficients)} coefficients")
 
@@ -175,7 +163,6 @@ class CascadeProfile:
             candidate.slope,
             self.coefficients,
             self.table.platt,
-            candidate.pruning,
         )
 
     def save(self, folder: Path) -> None:

@@ -91,7 +91,7 @@ class AdapterLoader:
     def _side_by_side(self, number: int, rows: Sequence[Row], leases: Leases) -> Adapters:
         hplms = {digest: lease.model() for digest, lease in leases.items()}
         of_rows = [hplms[row.model.digest] for row in rows]
-        lengths = [row.upper_tokens for row in rows]
+        lengths = [len(row) for row in rows]
         pets = SegmentPets.of([hplm.pet for hplm in of_rows], lengths, self._pool.row_on_device)
         heads = [hplm.head for hplm in of_rows]
         on_device = self._pool.head_on_device

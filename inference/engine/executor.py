@@ -27,15 +27,15 @@ from inference.engine.in_flight import (
     LayerCallback,
     NextBatchTiming,
 )
-from inference.engine.levels import LowerLayersSource, escalated_rows, retrieval, upper_tokens
+from inference.engine.levels import LowerLayersSource, escalated_rows, retrieval
 from inference.engine.pet_pool import PetPool, SlotMismatchError
 from inference.engine.pipeline import BatchTask, LayerFeed, Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.errors import HplmError
-from inference.hplm.attention import QueryKey
 from inference.hplm.heads import head_outputs, mean_state, read_back
 from inference.hplm.lower_states import finish_lower_states
+from inference.hplm.packed_attention import add_layout
 from inference.hplm.pets import UpperShape
 from inference.hplm.plot_lookup import LookupResult
 from inference.hplm.root import Root
@@ -240,24 +240,16 @@ class Executor:
         feed: LayerFeed,
         callback: LayerCallback,
     ) -> BatchOutputs:
-        upload = Upload(self.root.upper.device)
-        kept, sequences = upper_tokens(rows, PackedSequences.of(found.texts.ids), upload, self.root.upper)
-        states = finish_lower_states(found, self.root.upper.dtype, upload)
-        hidden = states.states if kept is None else states.states.index_select(0, kept.tensor)
-        queries_keys = list[QueryKey]() if any(row.words is not None for row in rows) else None
-        last = self.root.upper(hidden, sequences, feed, callback.before, queries_keys)
-        outputs = head_outputs(feed.heads(), last, sequences, hidden)
+        upper, sequences = self.root.upper, PackedSequences.of(found.texts.ids)
+        upload = Upload(upper.device)
+        add_layout(sequences, upload, upper.dtype, upper.head_size)
+        states = finish_lower_states(found, upper.dtype, upload)
+        last = upper(states.states, sequences, feed, callback.before)
+        outputs = head_outputs(feed.heads(), last, sequences, states.states)
         means = _means(rows, last, sequences)
         arrays = read_back([*outputs, *means.values()])
         logits = list(map(_asked_for, rows, arrays))
-        escalated = escalated_rows(
-            rows,
-            logits,
-            states.coverage,
-            sequences,
-            queries_keys or [],
-            self.root.config.architecture.heads,
-        )
+        escalated = escalated_rows(rows, logits, states.coverage)
         return BatchOutputs(states, dict(zip(means, arrays[len(rows) :], strict=True)), logits, escalated)
 
 
@@ -288,7 +280,6 @@ def _outcomes(rows: list[Row], leases: Leases, result: BatchResult) -> list[Outc
                 given=states.token_levels[at],
                 mean=mean,
                 escalates=at in escalated,
-                kept=escalated.get(at),
             )
         )
     return outcomes

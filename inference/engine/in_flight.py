@@ -1,7 +1,7 @@
 """Batches in flight: their tasks, callbacks and results, and when the next one is chosen."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from threading import Event
@@ -62,13 +62,13 @@ class GivenUpError(Exception):
 
 class BatchOutputs(NamedTuple):
     """What was computed of a batch: its states at the cut, the mean final states that were asked for by the
-    place of their row, and the logits of each row. escalated: by its place, each row that goes on to the
-    level FULL, and the tokens [T] bool that the upper layers then compute (None: all)."""
+    place of their row, and the logits of each row. escalated: the places of those that go on to the
+    level FULL."""
 
     states: LowerLayersOutput
     means: Mapping[int, NDArray[np.float32]]
     logits: list[NDArray[np.float32]]
-    escalated: Mapping[int, NDArray[np.bool_] | None]
+    escalated: Collection[int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

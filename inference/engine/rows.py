@@ -32,9 +32,7 @@ class Row:
     FULL, by ``text_hash`` where chance does (None: it never does); ``explain``: report the table
     level of each token; ``embed``: return the mean of its final states; ``outputs_at`` [W] int64: the tokens
     whose outputs are returned, of a task with outputs for each (None: all). ``work``: the tokens
-    that would take as long at the level TABLE. ``words`` [T] int64: the number of each token's word, -1 of
-    special tokens, where the dispatcher prunes what goes on; ``kept`` [T] bool: of a pruned text, the tokens
-    that the upper layers compute (None: all)."""
+    that would take as long at the level TABLE."""
 
     key: str
     ids: NDArray[np.int64]
@@ -48,22 +46,14 @@ class Row:
     explain: bool = False
     embed: bool = False
     outputs_at: NDArray[np.int64] | None = None
-    words: NDArray[np.int64] | None = None
-    kept: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    @property
-    def upper_tokens(self) -> int:
-        """The tokens that the upper layers compute."""
-        return len(self) if self.kept is None else int(self.kept.sum())
-
-    def escalated(self, config: RootConfig, kept: NDArray[np.bool_] | None = None) -> "Row":
-        """The same text at the level FULL. kept [T] bool: the tokens that the upper layers compute."""
-        row = replace(self, level=Level.FULL, dispatcher=None, words=None, kept=kept)
-        left_out = len(row) - row.upper_tokens
-        return replace(row, work=work_of(len(row), Level.FULL, config) - left_out)
+    def escalated(self, config: RootConfig) -> "Row":
+        """The same text at the level FULL."""
+        work = work_of(len(self), Level.FULL, config)
+        return replace(self, level=Level.FULL, dispatcher=None, work=work)
 
 
 def work_of(tokens: int, level: Level, config: RootConfig) -> int:
@@ -98,8 +88,7 @@ class Answered:
     with an answer for each token; ``used`` is the version in the slot that computed them; ``coverage`` says
     what the tables had of it; ``seconds`` are the row's share of its batch; ``given`` [T] uint8 is what each
     token was given (levels of `hplm.plot`, or COMPUTED), where that was asked for, and ``mean`` [d] fp32 that
-    of the final states of its tokens. ``escalates``: its dispatcher sends it on to the level FULL; ``kept``
-    [T] bool are the tokens that the upper layers then compute (None: all)."""
+    of the final states of its tokens. ``escalates``: its dispatcher sends it on to the level FULL."""
 
     row: Row
     logits: NDArray[np.float32]
@@ -111,7 +100,6 @@ class Answered:
     given: NDArray[np.uint8] | None = None
     mean: NDArray[np.float32] | None = None
     escalates: bool = False
-    kept: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,5 @@
 """Self-attention among the tokens of each sequence, packed or padded."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -12,8 +10,6 @@ from inference.hplm.sequences import PackedSequences
 MAX_UNFUSED_TOKENS = 256
 """Longest text for which training on a CPU uses unfused attention."""
 MASKED_SCORE = -1e4
-QueryKey = tuple[Tensor, Tensor]
-"""The queries and keys of one layer, with all heads side by side."""
 
 
 def attention(
@@ -37,17 +33,6 @@ def attention(
         mask = layout[:, None, None, :]
         mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     return mixed.transpose(1, 2).flatten(2)
-
-
-def attention_received(layers: Sequence[QueryKey], heads: int) -> Tensor:
-    """The attention [T] float32 that each token of one sequence receives from all its tokens, summed over
-    layers and heads. layers: queries and keys [T, d] of each layer."""
-    query, key = (
-        torch.cat([states.unflatten(1, (heads, -1)) for states in each], dim=1).transpose(0, 1).float()
-        for each in zip(*layers, strict=True)
-    )
-    scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2))
-    return scores.softmax(-1).sum((0, 1))
 
 
 def _trains_on_cpu(query: Tensor) -> bool:

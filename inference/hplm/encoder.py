@@ -18,7 +18,7 @@ from inference.hplm.artifact_files import (
     to_float32,
     write_weights,
 )
-from inference.hplm.attention import QueryKey, attention
+from inference.hplm.attention import attention
 from inference.hplm.int8_linear import InputScale, Int8Linear
 from inference.hplm.pet_batch import LayerPets, Pets, SharedLayer
 from inference.hplm.sequences import PackedSequences
@@ -45,18 +45,11 @@ class EncoderBlock(nn.Module):
         self.output_norm = nn.LayerNorm(hidden, eps=architecture.eps)
         self.activation = make_activation(architecture.activation)
 
-    def forward(
-        self,
-        hidden: Tensor,
-        layout: Layout | None,
-        pets: LayerPets = NO_PETS,
-        queries_keys: list[QueryKey] | None = None,
-    ) -> Tensor:
+    def forward(self, hidden: Tensor, layout: Layout | None, pets: LayerPets = NO_PETS) -> Tensor:
         """States of the shape of `hidden`: [N, d] of packed sequences, or [B, T, d] with a mask [B, T] (true:
         a token), None where every place holds a token and there are few of them. The adapters stand behind
-        the attention block and behind the feed-forward block (paper, section 3.2.2). The layer's queries and
-        keys are appended to `queries_keys`."""
-        mixed = self._attend(hidden, layout, pets, queries_keys)
+        the attention block and behind the feed-forward block (paper, section 3.2.2)."""
+        mixed = self._attend(hidden, layout, pets)
         attended = pets.linear("output", self.output, mixed)
         hidden = pets.norm("attention", self.attention_norm, attended + hidden)
         hidden = pets.adapt("adapter", hidden)
@@ -64,19 +57,11 @@ class EncoderBlock(nn.Module):
         outer = pets.linear("contract", self.contract, inner)
         return pets.adapt("output_adapter", pets.norm("output", self.output_norm, outer + hidden))
 
-    def _attend(
-        self,
-        hidden: Tensor,
-        layout: Layout | None,
-        pets: LayerPets,
-        queries_keys: list[QueryKey] | None,
-    ) -> Tensor:
+    def _attend(self, hidden: Tensor, layout: Layout | None, pets: LayerPets) -> Tensor:
         if layout is None and hidden.shape[1] == 1:  # a token alone attends to itself
             return pets.linear("value", self.value, hidden)
         maps = {"query": self.query, "key": self.key, "value": self.value}
         query, key, value = pets.linears(maps, hidden)
-        if queries_keys is not None:
-            queries_keys.append((query, key))
         return attention(query, key, value, layout, self.heads)
 
 
@@ -190,17 +175,10 @@ class UpperLayers(nn.Module):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
-    def step(
-        self,
-        index: int,
-        hidden: Tensor,
-        layout: Layout,
-        pets: Pets | None,
-        queries_keys: list[QueryKey] | None = None,
-    ) -> Tensor:
+    def step(self, index: int, hidden: Tensor, layout: Layout, pets: Pets | None) -> Tensor:
         """Upper layer `index` alone, as the PETs change it; the shape stays."""
         of_layer: LayerPets = NO_PETS if pets is None else pets.layer(index)
-        result: Tensor = self.layers[index](hidden, layout, of_layer, queries_keys)
+        result: Tensor = self.layers[index](hidden, layout, of_layer)
         return result
 
     def forward(
@@ -209,19 +187,17 @@ class UpperLayers(nn.Module):
         layout: Layout,
         pets: Pets | None = None,
         before_layer: Callable[[int], None] = lambda _: None,
-        queries_keys: list[QueryKey] | None = None,
     ) -> Tensor:
         """Final states of token states at the cut: [N, d] of packed sequences, or [B, T, d] with a mask
         [B, T] bool (true: a token).
 
         `hidden` is cast to the layers' own type. What comes out where a mask is false means nothing.
-        `before_layer` is called with the index of each layer before it is computed. The queries and keys of
-        each layer, of the shape of `hidden`, are appended to `queries_keys`.
+        `before_layer` is called with the index of each layer before it is computed.
         """
         hidden = hidden.to(self.dtype)
         for index in range(len(self.layers)):
             before_layer(index)
-            hidden = self.step(index, hidden, layout, pets, queries_keys)
+            hidden = self.step(index, hidden, layout, pets)
         return hidden
 
     def quantized(self, scales: Iterable[Mapping[str, InputScale]]) -> "UpperLayers":

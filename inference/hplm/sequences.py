@@ -60,20 +60,6 @@ class PackedSequences:
         """Where the tokens of these sequences lie, one sequence after the other."""
         return np.concatenate([np.arange(self.starts[at], self.ends[at]) for at in sequences])
 
-    def select(self, kept: Sequence[NDArray[np.bool_] | None]) -> tuple[NDArray[np.int64], "PackedSequences"]:
-        """Where the tokens [M] lie that are kept of each sequence, [T] bool each (None: all; of each at least
-        one is), and how they lie once the others are left out."""
-        masks = [
-            np.ones(length, dtype=np.bool_) if mask is None else mask
-            for length, mask in zip(self.lengths, kept, strict=True)
-        ]
-        lengths = tuple(int(mask.sum()) for mask in masks)
-        return np.flatnonzero(np.concatenate(masks)), PackedSequences(lengths)
-
-    def slices(self) -> Iterator[slice]:
-        """The part of each sequence."""
-        return (slice(begin, end) for begin, end in self.bounds(0, len(self.lengths)))
-
     def bounds(self, first: int, count: int) -> Iterator[tuple[int, int]]:
         """Begin and end of ``count`` sequences from number ``first`` on."""
         chosen = slice(first, first + count)

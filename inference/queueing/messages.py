@@ -11,7 +11,7 @@ from inference.cascade.dispatcher import HASH_BYTES, Dispatcher, Level
 from inference.errors import HplmError
 from inference.generation.requests import FinishReason, SamplingParams
 
-VERSION: Final = 9
+VERSION: Final = 10
 CALL_END: Final = "."
 """Stands in an id between the name of the call and what makes it unique."""
 ID_BYTES: Final = 4
@@ -42,22 +42,18 @@ class TokenSequence(Struct, frozen=True, array_like=True):
     ids: T int32. types: T uint8, or nothing where each is 0. outputs_at: int32 positions of the tokens whose
     outputs are asked for, of a task with outputs for each token; None: all there are. text_hash: 8 bytes that
     depend on the whole input alone, the same for each of its windows and for every model; b"": not known.
-    words: T int32, the number of each token's word, -1 of special tokens; b"": the text is not pruned.
     """
 
     ids: bytes
     types: bytes = b""
     outputs_at: bytes | None = None
     text_hash: bytes = b""
-    words: bytes = b""
 
     def __post_init__(self) -> None:
         if not self.ids or len(self.ids) % ID_BYTES or len(self.outputs_at or b"") % ID_BYTES:
             raise ValueError("the ids and positions of tokens have 4 bytes each, and there is at least one")
         if self.types and len(self.types) != len(self):
             raise ValueError(f"{len(self.types)} types for {len(self)} tokens")
-        if self.words and len(self.words) != len(self.ids):
-            raise ValueError(f"{len(self.words)} bytes of words for {len(self)} tokens")
         if len(self.text_hash) not in (0, HASH_BYTES):
             raise ValueError(f"a text hash has {HASH_BYTES} bytes")
 

@@ -62,7 +62,7 @@ class Ticket:
             self._failure = self._failure or outcome
         elif outcome.escalates and not self.done:
             self._from_tables[int(outcome.row.key)] = outcome
-            self._held.append(outcome.row.escalated(self.route.executor.root.config, outcome.kept))
+            self._held.append(outcome.row.escalated(self.route.executor.root.config))
         else:
             self._answers[int(outcome.row.key)] = outcome
         if self._failure is not None or len(self._answers) + len(self._held) < len(self.rows):
@@ -144,14 +144,12 @@ def _row(
     """Raises HplmError(inference_failed) for tokens that no tokenizer of the root gives."""
     config = route.executor.root.config
     ids = np.frombuffer(sequence.ids, "<i4").astype(np.int64)
-    types, asked, words = np.zeros_like(ids), None, None
+    types, asked = np.zeros_like(ids), None
     if sequence.types:
         types = np.frombuffer(sequence.types, np.uint8).astype(np.int64)
     if sequence.outputs_at is not None:
         asked = np.frombuffer(sequence.outputs_at, "<i4").astype(np.int64)
         _require_below(len(ids), asked, f"a position of sequence {key}")
-    if sequence.words:
-        words = np.frombuffer(sequence.words, "<i4").astype(np.int64)
     _require_below(config.vocab, ids, f"a token of sequence {key}")
     _require_below(config.type_count, types, f"a type of sequence {key}")
     _require_below(config.max_tokens + 1, np.array([len(ids)]), f"the length of sequence {key}")
@@ -169,7 +167,6 @@ def _row(
         request.explain,
         request.embed,
         asked,
-        words,
     )
 
 

@@ -55,11 +55,6 @@ class Encoding:
         starts: NDArray[np.bool_] = (self.word_index >= 0) & (self.word_index != previous)
         return starts
 
-    @property
-    def words(self) -> NDArray[np.int64]:
-        """[T] int64: the number of each token's word among those of both texts, -1 for special tokens."""
-        return np.where(self.word_index < 0, -1, np.cumsum(self.word_starts) - 1)
-
     def word_spans(self) -> list[tuple[int, int]]:
         """The start and end characters of each word, in the order of `word_starts`."""
         starts = np.flatnonzero(self.word_starts)

@@ -114,7 +114,7 @@ def evaluate_outputs(
     """The metrics of the answers under a policy, as `evaluate` returns them, and each answer beside the
     expected one. train: what the baselines are fitted on. table_only: see `Hplm`."""
     plan = answer_plan(policy, outputs.output_kind, profile, table_only=table_only)
-    simulation = Simulation.of(outputs.pruned_by(plan.pruning), profile)
+    simulation = Simulation.of(outputs, profile)
     escalated = escalated_under(plan, outputs)
     answers = simulation.answers(escalated, plan.weight)
     evaluated = simulation.evaluate(answers, simulation.served_confidences(escalated, plan, profile))

@@ -35,13 +35,11 @@ class LowerStates:
     """States at the cut of many sequences, in a memory-mapped temporary file of float16.
 
     flat: [total tokens, d]. starts: [sequences + 1]. coverage: of each sequence; nothing at the level FULL.
-    kept: of each pruned sequence, the tokens [T] bool that are read; None: all of all.
     """
 
     flat: npt.NDArray[np.float16]
     starts: npt.NDArray[np.int64]
     coverage: tuple[Coverage, ...]
-    kept: Sequence[npt.NDArray[np.bool_]] | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -54,8 +52,7 @@ class LowerStates:
 
     def sequence(self, index: int) -> npt.NDArray[np.float16]:
         """The states [T, d] of one sequence."""
-        states = self.flat[self.starts[index] : self.starts[index + 1]]
-        return states if self.kept is None else states[self.kept[index]]
+        return self.flat[self.starts[index] : self.starts[index + 1]]
 
 
 def compute_states(

@@ -1,6 +1,6 @@
 """A dataset split with its states at the cut, and running a task model on it."""
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from inference.hplm.attention import QueryKey, attention_received
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
@@ -121,14 +120,12 @@ def forward(
     split: PreparedSplit,
     indices: Sequence[int],
     variants: Sequence[int] | None = None,
-    queries_keys: list[QueryKey] | None = None,
 ) -> Tensor:
-    """The head's outputs [B, C] or [B, T, C] float32 for these sequences. The queries and keys of each layer,
-    [B, T, d], are appended to `queries_keys`."""
+    """The head's outputs [B, C] or [B, T, C] float32 for these sequences."""
     upload = Upload(backbone.precision.device)
     states, mask = (upload.add(part.numpy()) for part in split.batch(indices, variants))
     with backbone.precision.autocast():
-        outputs: Tensor = model(backbone.root.upper, states.tensor, mask.tensor, queries_keys)
+        outputs: Tensor = model(backbone.root.upper, states.tensor, mask.tensor)
     return outputs
 
 
@@ -140,23 +137,14 @@ def compute_outputs(
     kind: TaskKind,
     reporter: Reporter,
     variant: int = 0,
-    importance: MutableMapping[int, npt.NDArray[np.float32]] | None = None,
 ) -> list[ExampleOutputs]:
-    """The model's outputs for each example of the split. variant: which of its states to read. importance:
-    takes, by the index of each sequence, the attention [T] that its tokens receive in the upper layers."""
+    """The model's outputs for each example of the split. variant: which of its states to read."""
     model.eval()
     outputs: list[Outputs] = [np.empty(0)] * len(split.sequences)
     for indices in _batches(split, reporter):
-        queries_keys = None if importance is None else list[QueryKey]()
-        variants = [variant] * len(indices)
-        rows = forward(model, backbone, split, indices, variants, queries_keys).cpu().numpy()
-        for at, (row, index) in enumerate(zip(rows, indices, strict=True)):
-            length = len(split.sequences[index])
-            outputs[index] = row[:length] if kind.per_token else row
-            if importance is not None:
-                own = [(query[at, :length], key[at, :length]) for query, key in queries_keys or []]
-                received = attention_received(own, backbone.root.config.architecture.heads)
-                importance[index] = received.cpu().numpy()
+        rows = forward(model, backbone, split, indices, [variant] * len(indices)).cpu().numpy()
+        for row, index in zip(rows, indices, strict=True):
+            outputs[index] = row[: len(split.sequences[index])] if kind.per_token else row
     return [
         ExampleOutputs(example, split.sequences[r.start : r.stop], outputs[r.start : r.stop])
         for example, r in zip(split.examples, split.ranges, strict=True)

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.hplm.attention import QueryKey
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.heads import POOLINGS, Head, pool
 from inference.hplm.hplm import Hplm
@@ -33,33 +32,20 @@ class TaskModel(nn.Module):
         self.pet = nn.ParameterDict({_parameter_name(k): _copy(v) for k, v in pet.weights.items()})
         self.head = nn.ParameterDict({name: _copy(value) for name, value in head.tensors().items()})
 
-    def forward(
-        self,
-        upper: UpperLayers,
-        states: Tensor,
-        mask: Tensor,
-        queries_keys: list[QueryKey] | None = None,
-    ) -> Tensor:
-        """Outputs [B, C], or [B, T, C] for a head of tokens, fp32, from states [B, T, d] at the cut. The
-        queries and keys of each layer, [B, T, d], are appended to `queries_keys`."""
-        features = self.features(upper, states, mask, queries_keys)
+    def forward(self, upper: UpperLayers, states: Tensor, mask: Tensor) -> Tensor:
+        """Outputs [B, C], or [B, T, C] for a head of tokens, fp32, from states [B, T, d] at the cut."""
+        features = self.features(upper, states, mask)
         with torch.autocast(states.device.type, enabled=False):
             outputs = self.trained_head().apply(functional.dropout(features, self._dropout, self.training))
         if POOLINGS[self.pooling].per_token:
             return outputs.masked_fill(~mask[:, :, None], PADDING_LOGIT)
         return outputs
 
-    def features(
-        self,
-        upper: UpperLayers,
-        states: Tensor,
-        mask: Tensor,
-        queries_keys: list[QueryKey] | None = None,
-    ) -> Tensor:
+    def features(self, upper: UpperLayers, states: Tensor, mask: Tensor) -> Tensor:
         """What the head reads, fp32: [B, w], or [B, T, w] of tokens. As `forward`."""
         pets = SharedPets({name: value.to(upper.dtype) for name, value in self._weights().items()})
         dropped = functional.dropout(states, self._dropout, self.training)
-        last: Tensor = upper(dropped, mask, pets, queries_keys=queries_keys)
+        last: Tensor = upper(dropped, mask, pets)
         with torch.autocast(states.device.type, enabled=False):
             return pool(last, mask, self.pooling, dropped)
 

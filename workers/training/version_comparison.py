@@ -107,7 +107,7 @@ def _answered(
     for name, split in splits.items():
         outputs = read_both_levels(model, backbone, split, kind, reporter)
         plan = answer_plan(version.policy, outputs.output_kind, profile, table_only=stored.table_only)
-        simulation = Simulation.of(outputs.pruned_by(plan.pruning), profile)
+        simulation = Simulation.of(outputs, profile)
         answers = simulation.answers(escalated_under(plan, outputs), plan.weight)
         found[name] = _Answered(kind, split.examples, answers)
     return found

@@ -1,16 +1,15 @@
 """A model's outputs for a split at both levels, and what the cascade reads of them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from inference.cascade.confidence import confidence
-from inference.cascade.dispatcher import HASH_BYTES, PRUNED_KINDS, Coverage, Level, OutputKind, draw
-from inference.cascade.pruning import kept_tokens
+from inference.cascade.dispatcher import HASH_BYTES, Coverage, Level, OutputKind, draw
 from inference.text.encodings import InferInput, outputs_at
 from inference.text.tasks import OUTPUT_KINDS, Task
 from inference.text.tokenization import Encoding
@@ -24,24 +23,12 @@ from workers.training.tasks.base import ExampleOutputs, Outputs, TaskKind
 @dataclass(frozen=True)
 class OutputsByLevel:
     """The outputs for the E examples of a split at both levels, and of their S sequences, example by example:
-    the coverage at the level TABLE.
-
-    read_pruned: gives them by how much texts are pruned at the level FULL; None where texts are not pruned.
-    """
+    the coverage at the level TABLE."""
 
     kind: TaskKind
     table: Sequence[ExampleOutputs]
     full: Sequence[ExampleOutputs]
     coverage: Sequence[Coverage]
-    read_pruned: "Callable[[float], OutputsByLevel] | None" = None
-
-    def pruned_by(self, pruning: float) -> "OutputsByLevel":
-        """With texts that are pruned at the level FULL, by the attention that their tokens receive at TABLE
-        (see `kept_tokens`)."""
-        if pruning == 0:
-            return self
-        assert self.read_pruned is not None, f"outputs of the kind {self.output_kind} are not pruned"
-        return self.read_pruned(pruning)
 
     @property
     def output_kind(self) -> OutputKind:
@@ -103,59 +90,13 @@ def read_both_levels(
 ) -> OutputsByLevel:
     """The model's outputs for a split that was prepared in both modes. Prepared in the mode table alone, it
     has those of the level TABLE at both levels."""
-    return _Reader(model, backbone, split, kind, reporter).whole
-
-
-class _Reader:
-    """Reads the outputs for a split, and keeps what it takes to prune its texts."""
-
-    def __init__(
-        self,
-        model: TaskModel,
-        backbone: Backbone,
-        split: PreparedSplit,
-        kind: TaskKind,
-        reporter: Reporter,
-    ) -> None:
-        self._model, self._backbone, self._split = model, backbone, split
-        self._kind, self._reporter = kind, reporter
-        self._importance: dict[int, npt.NDArray[np.float32]] = {}
-        self.whole = self._read_whole()
-
-    def _read_whole(self) -> OutputsByLevel:
-        modes = self._split.modes
-        prunes = "full" in modes and OUTPUT_KINDS[cast("Task", self._kind.name)] in PRUNED_KINDS
-        at = modes.index("table")
-        table = self._compute(self._split, at, self._importance if prunes else None)
-        return OutputsByLevel(
-            self._kind,
-            table,
-            self._compute(self._split, modes.index("full")) if "full" in modes else table,
-            self._split.states[at].coverage,
-            cache(self._read_pruned) if prunes else None,
-        )
-
-    def _read_pruned(self, pruning: float) -> OutputsByLevel:
-        kept = [
-            kept_tokens(self._importance[index], encoding.words, pruning)
-            for index, encoding in enumerate(self._split.sequences)
-        ]
-        full = replace(self._split.states[self._split.modes.index("full")], kept=kept)
-        return replace(
-            self.whole,
-            full=self._compute(replace(self._split, states=(full,), modes=("full",)), 0),
-            read_pruned=None,
-        )
-
-    def _compute(
-        self,
-        split: PreparedSplit,
-        variant: int,
-        importance: dict[int, npt.NDArray[np.float32]] | None = None,
-    ) -> list[ExampleOutputs]:
-        return compute_outputs(
-            self._model, self._backbone, split, self._kind, self._reporter, variant, importance
-        )
+    modes = split.modes
+    at = modes.index("table")
+    table = compute_outputs(model, backbone, split, kind, reporter, at)
+    full = table
+    if "full" in modes:
+        full = compute_outputs(model, backbone, split, kind, reporter, modes.index("full"))
+    return OutputsByLevel(kind, table, full, split.states[at].coverage)
 
 
 def read(kind: TaskKind, encoding: Encoding, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -204,7 +204,7 @@ def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile | None) -> di
     """The task's metric of a split at each level and by the cascade, and the share that goes on."""
     plan = answer_plan(AnswerPolicy.CASCADE, outputs.output_kind, profile)
     escalated = escalated_under(plan, outputs)
-    answers = Simulation.of(outputs.pruned_by(plan.pruning), profile).answers(escalated, plan.weight)
+    answers = Simulation.of(outputs, profile).answers(escalated, plan.weight)
     return {
         "table": metric_at(outputs, Level.TABLE),
         "cascade": metric_of(outputs, answers),

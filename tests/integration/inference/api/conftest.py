@@ -31,9 +31,7 @@ CASCADE = CascadeProfile(
     candidates=(
         Candidate(cutoff=0.0, slope=10.0, weight=1.0, metric=0.7, escalated=0.2, milliseconds=1.2),
         Candidate(cutoff=0.6, slope=10.0, weight=0.5, metric=0.8, escalated=0.5, milliseconds=1.5),
-        Candidate(
-            cutoff=0.99, slope=10.0, weight=0.8, metric=0.85, escalated=0.9, milliseconds=1.9, pruning=0.9
-        ),
+        Candidate(cutoff=0.99, slope=10.0, weight=0.8, metric=0.85, escalated=0.9, milliseconds=1.9),
     ),
     chosen=1,
 )

@@ -130,24 +130,6 @@ def test_escalated_text_has_the_answers_of_both_levels_weighted(ask: Ask) -> Non
     assert seen
 
 
-def test_pruning_computes_less_of_escalated_texts(ask: Ask) -> None:
-    """The answer weighs both levels; the level `full` has not the scores that it has of the whole text."""
-    weight, differ = CASCADE.candidates[2].weight, 0
-    found, exact = results(ask, GRADED, target=0.85), results(ask, GRADED, quality="exact")
-    assert any(went_on(found))
-    for answer, whole in zip(found, exact, strict=True):
-        if "table" in answer:
-            of_table = answer["table"]["scores"]
-            pruned = {
-                label: (score - (1 - weight) * of_table[label]) / weight
-                for label, score in answer["scores"].items()
-            }
-            assert all(-1e-4 <= score <= 1 + 1e-4 for score in pruned.values())
-            differ += pruned != pytest.approx(whole["scores"], abs=1e-3)
-    assert differ
-    assert found == up_to_rounding(results(ask, GRADED, TEXTS[::-1], target=0.85)[::-1])
-
-
 def test_tokens_of_an_escalated_text_show_what_the_tables_had(ask: Ask) -> None:
     for found in results(ask, GRADED, explain=True, quality="balanced"):
         assert {token["level"] for token in found["tokens"]} <= {"trigram", "bigram", "unigram"}

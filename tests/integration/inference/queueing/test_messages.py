@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import msgpack
 from msgspec.structs import fields, replace
 
-from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, Dispatcher, Level
+from inference.cascade.dispatcher import OUTPUT_KINDS, Dispatcher, Level
 from inference.cascade.platt_scaling import PlattScaling
 from inference.generation.requests import MAX_SEED, FinishReason, SamplingParams
 from inference.queueing.messages import (
@@ -54,22 +54,20 @@ def sequences(draw: st.DrawFn) -> TokenSequence:
         types,
         draw(st.none() | positions),
         draw(st.sampled_from([b"", b"8 bytes."])),
-        draw(st.sampled_from([b"", bytes(4 * length)])),
     )
 
 
 shares = st.floats(0, 1)
 dispatchers = st.builds(
     Dispatcher,
-    st.sampled_from(sorted(PRUNED_KINDS)),
+    st.sampled_from(OUTPUT_KINDS),
     st.floats(0.1, 10),
     shares,
     st.floats(0, 0.99),
     st.floats(1, 100),
     st.just(()) | st.tuples(numbers, numbers, numbers, numbers),
     st.builds(PlattScaling, st.floats(-1e6, 1e6), st.floats(0, 1e6)),
-    st.floats(0, 0.99),
-) | st.builds(Dispatcher, st.sampled_from(OUTPUT_KINDS))
+)
 requests = st.builds(
     InferRequest,
     id=texts,

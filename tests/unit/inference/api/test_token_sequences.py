@@ -1,7 +1,5 @@
 """The messages of inputs: the hash of a text is the same in each call and window."""
 
-import numpy as np
-
 from inference.api.prepared_request import token_sequences
 from inference.text.encodings import InferInput, encode_inputs
 from inference.text.tasks import CLASSIFICATION, QUESTION_ANSWERING
@@ -31,15 +29,6 @@ def test_other_texts_have_another_hash() -> None:
         InferInput("a", ""),
     ]
     assert len({hash_ for given in inputs for hash_ in text_hashes(given)}) == len(inputs)
-
-
-def test_words_are_numbered_over_both_texts_where_they_are_asked_for() -> None:
-    encoded = encode_inputs([InferInput("the river", "a stone")], TOKENIZER, task=CLASSIFICATION)
-    [plain] = token_sequences(encoded, task=CLASSIFICATION)
-    [numbered] = token_sequences(encoded, task=CLASSIFICATION, words=True)
-    assert plain.words == b""
-    assert np.frombuffer(numbered.words, "<i4").tolist() == [-1, 0, 1, -1, 2, 3, -1]
-    assert numbered.ids == plain.ids
 
 
 def test_all_windows_of_a_context_have_the_hash_of_the_whole_input() -> None:

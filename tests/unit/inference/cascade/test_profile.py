@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.cascade.answer_plan import IN_FULL, answer_plan
-from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, AnswerPolicy, Coverage, Level
+from inference.cascade.dispatcher import OUTPUT_KINDS, AnswerPolicy, Coverage, Level
 from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.cascade.profile import (
     CASCADE_FILE,
@@ -49,7 +49,6 @@ CANDIDATES = st.builds(
     escalated=SHARES,
     milliseconds=COSTS,
     platt=PLATT,
-    pruning=st.just(0.0),
     standard_error=SHARES,
 )
 
@@ -58,8 +57,6 @@ CANDIDATES = st.builds(
 def profiles(draw: st.DrawFn) -> CascadeProfile:
     candidates = tuple(draw(st.lists(CANDIDATES, min_size=1, max_size=5)))
     kind = draw(st.sampled_from(OUTPUT_KINDS))
-    if kind in PRUNED_KINDS:
-        candidates = tuple(replace(one, pruning=draw(st.floats(0, 0.99))) for one in candidates)
     return CascadeProfile(
         kind,
         draw(LEVELS),
@@ -106,7 +103,7 @@ def test_a_model_without_a_cascade_has_no_profile(tmp_path: Path) -> None:
 def test_a_profile_that_counts_operations_is_served_as_it_was(
     tmp_path: Path, operations: float, level: Level
 ) -> None:
-    """Older ones have no Platt scaling and no pruning either. Their costs are shares of the level FULL."""
+    """Older ones have no Platt scaling. Their costs are shares of the level FULL."""
     level_then = {"metric": 0.8, "operations": 8e8, "temperature": 2.0}
     candidate_then = {
         "cutoff": 0.9, "slope": 10.0, "weight": 0.5, "metric": 0.8, "escalated": 0.2, "operations": operations
@@ -121,18 +118,13 @@ def test_a_profile_that_counts_operations_is_served_as_it_was(
     assert answer_plan(AnswerPolicy.CASCADE, "classes", found).level is level
 
 
-def test_pruning_of_a_task_that_needs_each_token_is_refused() -> None:
-    with pytest.raises(ValueError, match="cannot be pruned"):
-        replace(profile(replace(candidate(0.8, 20.0), pruning=0.5)), kind="tokens")
-
-
-def test_the_dispatcher_of_a_candidate_prunes_as_the_candidate_says() -> None:
-    pruned = replace(candidate(0.8, 20.0), pruning=0.5)
-    assert profile(pruned).dispatcher(pruned).pruning == 0.5
-    assert answer_plan(AnswerPolicy.CASCADE, "classes", profile(pruned)).pruning == 0.5
-    assert answer_plan(AnswerPolicy.CASCADE, "classes", profile()).pruning == 0
-    assert answer_plan(AnswerPolicy.FULL, "classes", profile(pruned)).pruning == 0
-    assert answer_plan(AnswerPolicy.TABLE, "classes", profile(pruned)).pruning == 0
+def test_a_profile_that_prunes_texts_is_read_as_one_that_does_not(tmp_path: Path) -> None:
+    """Older ones say so of each candidate."""
+    profile().save(tmp_path)
+    data = json.loads((tmp_path / CASCADE_FILE).read_text())
+    data["candidates"][0]["pruning"] = 0.6
+    (tmp_path / CASCADE_FILE).write_text(json.dumps(data))
+    assert CascadeProfile.load(tmp_path) == profile()
 
 
 @pytest.mark.parametrize(
@@ -184,7 +176,6 @@ BREAKS: dict[str, tuple[tuple[str | int, ...], Any]] = {
     "an error above one": (("full", "ece"), 1.5),
     "a bin of less than no row": (("table", "bins", 0, "rows"), -1),
     "a metric above one": (("candidates", 0, "metric"), 1.5),
-    "a pruning of one": (("candidates", 0, "pruning"), 1),
     "a slope that overflows": (("candidates", 0, "slope"), 1e9),
     "negative milliseconds": (("candidates", 0, "milliseconds"), -1),
     "a level that nobody knows": (("serves",), "twice"),

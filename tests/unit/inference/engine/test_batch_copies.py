@@ -13,8 +13,6 @@ from inference.cascade.dispatcher import Level
 from inference.engine.executor import Executor
 from inference.engine.rows import Answered, Row
 from tests.pretended_cuda import PretendedCuda, pretended_cuda
-from tests.unit.inference.engine.test_pruning import pruned_numbers
-from tests.unit.inference.engine.test_pruning import row as going_on
 from tests.unit.inference.engine.worlds import EngineWorld, answered
 
 MOST_COPIES, MOST_WAITS = 6, 2
@@ -50,16 +48,11 @@ def in_full(_: int, row: Row) -> Row:
     return replace(row, level=Level.FULL)
 
 
-def pruned(at: int, row: Row) -> Row:
-    kept = np.arange(len(row.ids)) % 2 == 0
-    return replace(row, level=Level.FULL, kept=kept) if at % 2 else row
-
-
 @pytest.mark.parametrize(
     ("capability", "dtype"), [((9, 0), torch.bfloat16), ((7, 5), torch.float16), ((9, 0), torch.float32)]
 )
 @pytest.mark.parametrize("hot", [False, True])
-@pytest.mark.parametrize("change", [plain, embedded, both_levels, pruned])
+@pytest.mark.parametrize("change", [plain, embedded, both_levels])
 def test_a_batch_copies_and_waits_a_few_times_whatever_is_asked_for(
     world: EngineWorld,
     change: Callable[[int, Row], Row],
@@ -101,13 +94,3 @@ def test_copies_do_not_grow_with_layers(world: EngineWorld, tmp_path: Path) -> N
             second_batch(each.executor(torch.bfloat16, device=CUDA), rows_of(each, 4, both_levels), cuda)
             noted.append((len(cuda.copies), len(cuda.waits)))
     assert noted[0] == noted[1]
-
-
-def test_what_decides_on_pruning_comes_back_in_one_copy(world: EngineWorld) -> None:
-    rows = [going_on(world, number, pruning=0.5) for number in pruned_numbers(world)]
-    assert len(rows) > 1
-    with pretended_cuda() as cuda:
-        answers = second_batch(world.executor(torch.bfloat16, device=CUDA), rows, cuda)
-    assert all(answer.escalates and answer.kept is not None for answer in answers)
-    assert len(cuda.copies) <= MOST_COPIES, cuda.copies
-    assert len(cuda.waits) <= MOST_WAITS, cuda.waits

@@ -5,24 +5,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from inference.cascade.dispatcher import Level
 from inference.engine.adapters import PackedHplm
 from inference.engine.device_pets import DevicePets
 from inference.engine.executor import Executor
 from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
 from inference.hplm.hplm import Hplm
-from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
-from tests.reference_hplm import outputs_from_states
 from tests.unit.inference.engine.numerics import quick_versions
-from tests.unit.inference.engine.test_pruning import TEXT, further
-from tests.unit.inference.engine.test_pruning import row as pruned_row
-from tests.unit.inference.engine.worlds import CPU, EngineWorld, TinyHalves, answered, scale_of, states_alone
+from tests.unit.inference.engine.worlds import CPU, EngineWorld, TinyHalves, answered, scale_of
 from tests.unit.inference.hplm.test_int8 import STATES_ERROR, scales_of
 from tests.unit.tiny import tiny_hplms
 
 QUICK = (4, 5, 6)
+TEXT = "the river zebra quixotic stone of a doctor in the winter city"
 TEXTS = ("the river stone", "a doctor of the city", TEXT)
 
 
@@ -32,24 +28,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> EngineWorld:
         return [*tiny_hplms(root, 4), *quick_versions(root)]
 
     return EngineWorld(tmp_path_factory.mktemp("quick"), make)
-
-
-def test_a_pruned_text_is_read_by_the_states_at_the_cut_of_the_kept_tokens(world: EngineWorld) -> None:
-    executor = world.executor()
-    [answer] = answered(executor, pruned_row(world, QUICK[0]))
-    own = further(world, answer)
-    assert own.kept is not None
-    company = [world.row(n, TEXT) for n in range(4)]
-    found = answered(executor, *company, own)[-1]
-    chain = executor_half(world, own.chain)
-    states = states_alone(chain, own.ids, own.types, Level.FULL)[torch.from_numpy(own.kept)]
-    hplm = world.hplm(own)
-    expected = outputs_from_states(world.tiny.root, hplm, states)
-    assert np.abs(found.logits - expected).max() < 1e-4 * scale_of(hplm.head)
-
-
-def executor_half(world: EngineWorld, chain: str) -> LowerLayers:
-    return TinyHalves(world, torch.float32).for_chain(chain, full=True)
 
 
 def test_models_without_a_pet_are_kept_on_a_device_beside_others(world: EngineWorld) -> None:

@@ -1,13 +1,11 @@
 """Packed sequences: where each lies, and that attention keeps them apart."""
 
-import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from inference.hplm.attention import attention, attention_received
+from inference.hplm.attention import attention
 from inference.hplm.sequences import PackedSequences
 
 lengths_of = st.lists(st.integers(1, 9), min_size=1, max_size=8).map(tuple)
@@ -42,37 +40,6 @@ def test_a_sequence_attends_to_itself_alone(lengths: tuple[int, ...], dtype: tor
         expected = alone.transpose(1, 2).flatten(2)[0]
         atol = 1e-5 if dtype == torch.float32 else 0.05
         torch.testing.assert_close(mixed, expected, atol=atol, rtol=0)
-
-
-@given(lengths_of, st.data())
-def test_what_is_selected_of_sequences_keeps_their_order(
-    lengths: tuple[int, ...], data: st.DataObject
-) -> None:
-    masks = [
-        data.draw(st.none() | st.lists(st.booleans(), min_size=length, max_size=length).filter(any))
-        for length in lengths
-    ]
-    kept = [None if mask is None else np.asarray(mask) for mask in masks]
-    sequences = PackedSequences(lengths)
-    places, left = sequences.select(kept)
-    values = torch.arange(sequences.tokens)
-    selected = values[torch.from_numpy(places)]
-    found = [selected[part] for part in left.slices()]
-    for part, whole, mask in zip(found, sequences.split(values), kept, strict=True):
-        assert part.tolist() == (whole if mask is None else whole[torch.from_numpy(mask)]).tolist()
-
-
-def test_the_attention_that_tokens_receive_is_summed_over_layers_heads_and_tokens() -> None:
-    generator = torch.Generator().manual_seed(0)
-    layers = [(torch.randn(5, HIDDEN, generator=generator), torch.randn(5, HIDDEN, generator=generator))] * 2
-    layers += [(torch.randn(5, HIDDEN, generator=generator), torch.randn(5, HIDDEN, generator=generator))]
-    expected = torch.zeros(5)
-    for query, key in layers:
-        for q, k in zip(query.chunk(HEADS, 1), key.chunk(HEADS, 1), strict=True):
-            expected += functional.softmax(q @ k.T / q.shape[1] ** 0.5, -1).sum(0)
-    found = attention_received(layers, HEADS)
-    torch.testing.assert_close(found, expected)
-    assert float(found.sum()) == pytest.approx(5 * len(layers) * HEADS, rel=1e-5)
 
 
 def test_a_query_that_is_not_a_number_gives_none() -> None:
