@@ -119,7 +119,7 @@ def test_both_levels_are_learnt_and_evaluated_in_float32_on_a_gpu(
     branch: Branch, tmp_path: Path, capability: tuple[int, int]
 ) -> None:
     files = dataset(tmp_path, "classification")
-    settings = replace(SMALL, device="cuda", epochs=3, full_context_share=0.5)
+    settings = replace(SMALL, device="cuda", epochs=6, full_context_share=0.5)
     with pretended_cuda(capability):
         report = tune(branch, files, tmp_path / "out", settings=settings)
         measured = score(
@@ -215,7 +215,8 @@ def test_a_model_without_a_cascade_gets_the_one_that_fine_tuning_would_have_fitt
     assert earlier is not None
     # The stored weights are rounded.
     assert fitted.full.temperature == pytest.approx(earlier.full.temperature, rel=0.01)
-    assert [one.cutoff for one in fitted.candidates] == [one.cutoff for one in earlier.candidates]
+    assert [one.metric for one in fitted.candidates] == [one.metric for one in earlier.candidates]
+    assert [one.escalated for one in fitted.candidates] == [one.escalated for one in earlier.candidates]
     assert found["cascade"] == summary(fitted)
     levels = score(branch, tuned["out"], files.test, task)["levels"]
     assert {name: found["levels"][name] for name in ("table", "full")} == {
