@@ -1,7 +1,5 @@
 """Quick versions in the engine: models without a PET, beside others."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 import torch
@@ -11,16 +9,13 @@ from inference.engine.adapters import PackedHplm
 from inference.engine.device_pets import DevicePets
 from inference.engine.executor import Executor
 from inference.engine.pet_pool import PetPool
-from inference.engine.rows import ModelIdentity, Row
+from inference.engine.rows import ModelIdentity
 from inference.hplm.hplm import Hplm
-from inference.hplm.int8_scales import Int8Scales
 from inference.hplm.root import Root
-from inference.hplm.sequences import PackedSequences
 from tests.unit.inference.engine.numerics import quick_versions
-from tests.unit.inference.engine.worlds import CPU, EngineWorld, TinyHalves, answered, scale_of, states_alone
+from tests.unit.inference.engine.worlds import CPU, EngineWorld, TinyHalves, answered, scale_of
 from tests.unit.inference.hplm.test_int8 import STATES_ERROR
 from tests.unit.tiny import tiny_hplms
-from workers.training.int8_ranges import InputRanges
 
 QUICK = (4, 5, 6)
 TEXT = "the river zebra quixotic stone of a doctor in the winter city"
@@ -56,21 +51,11 @@ def test_models_without_a_pet_are_kept_on_a_device_beside_others(world: EngineWo
     assert copies.used_bytes < before, "their heads were there"
 
 
-@torch.no_grad()
-def looked_up_scales(world: EngineWorld, rows: Sequence[Row]) -> Int8Scales:
-    """The scales of the root's upper layers, from looked-up states of the rows."""
-    halves, ranges = TinyHalves(world, torch.float32), InputRanges()
-    for row in rows:
-        states = states_alone(halves.for_chain(row.chain, full=False), row.ids, row.types, row.level)
-        world.tiny.root.upper(states, PackedSequences((len(row),)), ranges)
-    return ranges.scales(world.tiny.root.config.upper)
-
-
 def test_int8_weights_change_their_answers_by_little(world: EngineWorld) -> None:
     executor = world.executor()
     rows = [world.row(number, text) for text in TEXTS for number in range(7)]
     plain = answered(executor, *rows)
-    executor.root.quantize(looked_up_scales(world, rows))
+    executor.root.quantize(world.tiny.int8_scales())
     together = answered(executor, *rows)
     for found, exact in zip(together, plain, strict=True):
         [alone] = answered(executor, found.row)

@@ -12,8 +12,7 @@ import torch
 from inference.cascade.dispatcher import Level
 from inference.engine.rows import Answered, Row
 from inference.errors import HplmError
-from inference.hplm.int8_scales import Int8Scales, supports_int8
-from inference.hplm.sequences import PackedSequences
+from inference.hplm.int8_scales import supports_int8
 from inference.hplm.weight_format import WeightFormat
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.encoder_catalogue import EncoderCatalogue, identity_of
@@ -22,7 +21,6 @@ from inference.serving.exporter import ExporterSettings
 from inference.worker import Worker
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld, place, tiny_world
-from workers.training.int8_ranges import InputRanges
 
 pytestmark = pytest.mark.skipif(
     not supports_int8(torch.device("cpu")), reason="this CPU has no kernels for int8 weights"
@@ -44,21 +42,11 @@ def world(plain: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> TinyWor
     shutil.copytree(plain.artifact_root, folder)
     root = folder / "scaled-root"
     shutil.copytree(plain.folder("root", plain.root_digest), root)
-    scales(plain).save(root)
+    replace(plain.int8_scales(), unexplained=MEASURED).save(root)
     digest = place(folder, "root", root)
     world = replace(plain, artifact_root=folder, root_digest=digest)
     world.publish()
     return world
-
-
-@torch.no_grad()
-def scales(world: TinyWorld) -> Int8Scales:
-    ranges, root = InputRanges(), world.root
-    texts = [root.tokenizer.encode(text).ids for text in tiny_texts(60, seed=7, longest=30)]
-    sequences = PackedSequences.of(texts)
-    ids = torch.from_numpy(np.concatenate(texts))
-    root.upper(root.checkpoint_lower()(ids, sequences), sequences, ranges)
-    return replace(ranges.scales(root.config.upper), unexplained=MEASURED)
 
 
 def catalogue(
