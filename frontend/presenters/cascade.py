@@ -45,13 +45,14 @@ class CandidateRow:
 class CascadeSummary:
     """The cascade of a version, as measured on `rows` rows of the dev split. `metric` is its name.
 
-    `answers` says what answers, `loss` how much of the metric that costs against computing every text,
-    `saved` how much time it saves, and `rule` why it was chosen.
+    `answers` says what answers, `computed` which share of the texts is computed, `loss` how much of the metric
+    that costs against computing every text, `saved` how much time it saves, and `rule` why it was chosen.
     """
 
     metric: str
     rows: int
     answers: str
+    computed: float
     loss: str
     saved: str
     rule: str
@@ -80,6 +81,7 @@ def cascade_summary(profile: CascadeProfile, metrics: Mapping[str, Any]) -> Casc
         metric=metric_label(name),
         rows=profile.rows,
         answers=_answers(profile, serving),
+        computed=profile.computed(serving),
         loss=_loss(profile, serving, name),
         saved=_saved(profile, serving),
         rule=_rule(profile, metric_label(name)),
