@@ -97,7 +97,7 @@ def tiny_mixer(hidden: int = HIDDEN, *, width: int = 64, inner: int = 24, seed: 
     mixer, generator = ContextMixer(hidden, width=width, inner=inner), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in mixer.named_parameters():
-            drawn = torch.randn(parameter.shape, generator=generator) / 4
+            drawn = torch.randn(parameter.shape, generator=generator) / 8
             parameter.copy_(drawn + 1 if name.endswith("norm.weight") else drawn)
     return mixer.requires_grad_(False)
 
