@@ -45,8 +45,8 @@ class CandidateRow:
 class CascadeSummary:
     """The cascade of a version, as measured on `rows` rows of the dev split. `metric` is its name.
 
-    `answers` says what answers, `computed` the share of the texts that is computed, `loss` what it costs of the
-    metric against computing every text, `saved` how much time it saves, and `rule` why it was chosen.
+    `answers` says what answers, `computed` the share of the texts that is computed, `loss` what that costs of
+    the metric, `saved` how much time it saves against computing every text, and `rule` why it was chosen.
     """
 
     metric: str
