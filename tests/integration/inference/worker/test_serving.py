@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from inference.engine.rows import Answered, ModelIdentity, Outcome
+from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
 from inference.queueing import keys
 from inference.queueing.messages import InferReply, ReplyError, TokenSequence
 from inference.serving.ticket import Ticket
@@ -282,9 +282,9 @@ def test_a_reply_of_another_version_is_refused_and_counted(
     """As if a slot had been filled anew under a batch without its lease noticing."""
     settle = Ticket.settle
 
-    def settle_wrongly(ticket: Ticket, outcome: Outcome) -> None:
+    def settle_wrongly(ticket: Ticket, outcome: Outcome) -> list[Row]:
         assert isinstance(outcome, Answered)
-        settle(ticket, dataclasses.replace(outcome, used=ModelIdentity("globex", "other", 1, "d" * 64)))
+        return settle(ticket, dataclasses.replace(outcome, used=ModelIdentity("globex", "other", 1, "d" * 64)))
 
     monkeypatch.setattr(Ticket, "settle", settle_wrongly)
     [refused] = desk.ask(request_for(world.hplms[0], "river"))
