@@ -284,7 +284,9 @@ def test_a_reply_of_another_version_is_refused_and_counted(
 
     def settle_wrongly(ticket: Ticket, outcome: Outcome) -> list[Row]:
         assert isinstance(outcome, Answered)
-        return settle(ticket, dataclasses.replace(outcome, used=ModelIdentity("globex", "other", 1, "d" * 64)))
+        return settle(
+            ticket, dataclasses.replace(outcome, used=ModelIdentity("globex", "other", 1, "d" * 64))
+        )
 
     monkeypatch.setattr(Ticket, "settle", settle_wrongly)
     [refused] = desk.ask(request_for(world.hplms[0], "river"))
