@@ -27,7 +27,7 @@ from tests.integration.jobs.world import mood_rows
 from tests.integration.versiontree.transfer.adapters.made import PREFIX, lora_members, lora_weights
 from tests.processes import wait_until
 from tests.unit.tenants.files import jsonl
-from tests.unit.tiny import tiny_hplm, tiny_root, tiny_texts
+from tests.unit.tiny import tiny_hplm, tiny_root
 from tests.unit.versiontree.forging import zip_of
 from versiontree.tree.models import Version
 
@@ -143,10 +143,14 @@ def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Rea
     one: dict[str, Any] = {"model": "tickets", "inputs": ["a good stone"]}
     [result] = reader.asks("/api/v1/infer", json={**one, "explain": True})["results"]
     alike(explained, {"tokens": result["tokens"]})
-    # Its few dev rows let it compute every text; a target asks for the cascade.
-    asking = {**one, "inputs": tiny_texts(40, seed=1), "target": 1.0}
-    results = reader.asks("/api/v1/infer", json=asking)["results"]
-    alike(escalated, next(result for result in results if "table" in result))
+    # Its few dev rows let it compute every text: an escalated one has the answers of both levels.
+    [computed], [looked_up] = (
+        reader.asks("/api/v1/infer", json={**one, "quality": quality})["results"]
+        for quality in ("exact", "fast")
+    )
+    table = escalated.pop("table")
+    alike(escalated, computed)
+    alike(table, {name: looked_up[name] for name in table})
     assert reader.asks("/api/v1/infer", json={**one, "inputs": [""]}) == refused
     met = values(said := reader.types(take_back))  # of the request, and where it came too late of the other
     assert met
