@@ -1,4 +1,4 @@
-"""The cascade of a model version: metric, cost and calibration of its levels on the dev split."""
+"""The cascade of a model version: metric, cost and calibration of its levels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class CascadeRow:
 
 @dataclass(frozen=True, slots=True)
 class CandidateRow:
-    """A setting of the cascade, and what it came to on the dev split."""
+    """A setting of the cascade, and what it came to."""
 
     candidate: Candidate
     metric: str
@@ -43,7 +43,8 @@ class CandidateRow:
 
 @dataclass(frozen=True, slots=True)
 class CascadeSummary:
-    """The cascade of a version, as measured on `rows` rows of the dev split. `metric` is its name.
+    """The cascade of a version, as measured on `rows` rows of the dev split, and on `cross_fitted` training
+    rows by models that had not learnt them. `metric` is its name.
 
     `answers` says what answers, `computed` the share of the texts that is computed, `loss` what that costs of
     the metric, `saved` how much time it saves against computing every text, and `rule` why it was chosen.
@@ -51,6 +52,7 @@ class CascadeSummary:
 
     metric: str
     rows: int
+    cross_fitted: int
     answers: str
     computed: float
     loss: str
@@ -76,10 +78,12 @@ def cascade_profile(step: LineageStep) -> CascadeProfile | None:
 def cascade_summary(profile: CascadeProfile, metrics: Mapping[str, Any]) -> CascadeSummary:
     """Return what the page shows of a profile; `metrics` are those of the version."""
     name, serving = _metric_key(metrics), profile.serving()
+    cross_fitted = int((profile.report or {}).get("cross_fitted", 0))
     ways: list[tuple[str, Serving]] = [(TABLE, Level.TABLE), (CASCADE, serving), (FULL, Level.FULL)]
     return CascadeSummary(
         metric=metric_label(name),
-        rows=profile.rows,
+        rows=profile.rows - cross_fitted,
+        cross_fitted=cross_fitted,
         answers=_answers(profile, serving),
         computed=profile.computed(serving),
         loss=_loss(profile, serving, name),

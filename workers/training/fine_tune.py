@@ -12,6 +12,7 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetWeights, UpperShape
 from inference.text.tasks import Task
 from workers.training.cascade.costs import measure_costs
+from workers.training.cascade.cross_fitting import cross_fit, may_gain_from_cross_fitting
 from workers.training.cascade.outputs import read_both_levels
 from workers.training.cascade.selection import fit_profile, summary
 from workers.training.checkpoints import CheckpointStore
@@ -46,8 +47,9 @@ def fine_tune(
     start_from: Path | None = None,
     checkpoints: CheckpointStore | None = None,
 ) -> dict[str, Any]:
-    """Train on dataset.train, choose learning rate and epoch on dataset.dev, fit the cascade on dataset.dev,
-    write the hPLM to `out`, report dev metrics. dataset.test is not read: `evaluate` does.
+    """Train on dataset.train, choose learning rate and epoch on dataset.dev, fit the cascade on dataset.dev
+    and where that has few rows by cross-fitting, write the hPLM to `out`, report dev metrics. dataset.test is
+    not read: `evaluate` does.
 
     plots: folders of the lookup tables, nearest first, the root's last. lower: the lower layers of the
     nearest version. start_from: folder of the version that this one updates. Raises HplmError: one_label,
@@ -64,18 +66,24 @@ def fine_tune(
         name: prepare_split(rows, kind, backbone, reporter, modes=_modes(name, settings), folder=out.parent)
         for name, rows in examples.items()
     }
+    checkpoints = checkpoints or CheckpointStore()
     model = _new_model(backbone, settings, kind)
     report: dict[str, Any] = {}
     if start_from is not None:
         earlier = Hplm.load(start_from)
         report["warm_start"] = model.warm_start(earlier, kind.training_head(earlier.head), kind.labels)
-    search = LearningRateSearch(
-        model, backbone, splits, kind, settings, reporter, checkpoints or CheckpointStore()
-    )
+    search = LearningRateSearch(model, backbone, splits, kind, settings, reporter, checkpoints)
     report |= search.run()
     outputs = read_both_levels(model, backbone, splits["dev"], kind, reporter)
     answers = outputs.answers(Level[settings.lower_mode.upper()])
-    profile = fit_profile(outputs, measure_costs(model, backbone, splits["dev"]))
+    costs = measure_costs(model, backbone, splits["dev"])
+    profile = fit_profile(outputs, costs)
+    if may_gain_from_cross_fitting(profile, splits):
+        once = replace(settings, learning_rate=report["learning_rate"], epochs=search.epochs, trials=1)
+        cross_fitted = cross_fit(
+            lambda: _new_model(backbone, settings, kind), backbone, splits, kind, once, reporter, checkpoints
+        )
+        profile = fit_profile(outputs, costs, cross_fitted)
     report["dev"] = split_metrics(splits["dev"], answers, kind, examples["train"])
     report["cascade"] = summary(profile)
     report |= _training_report(splits["train"], kind, replace(settings, epochs=search.epochs))

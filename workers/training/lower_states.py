@@ -34,11 +34,13 @@ STAGES: Final[dict[LowerMode, str]] = {"table": "look up", "full": "compute in f
 class LowerStates:
     """States at the cut of many sequences, in a memory-mapped temporary file of float16.
 
-    flat: [total tokens, d]. starts: [sequences + 1]. coverage: of each sequence; nothing at the level FULL.
+    flat: [total tokens, d]. starts, ends: where each sequence begins and ends there. coverage: of each
+    sequence; nothing at the level FULL.
     """
 
     flat: npt.NDArray[np.float16]
     starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
     coverage: tuple[Coverage, ...]
 
     @property
@@ -46,13 +48,20 @@ class LowerStates:
         """The shares of the tokens that a table held by their whole fragment, by a part of it, by their
         uni-gram, and of those that were computed."""
         found = np.array([(one.whole, one.part, one.unigram) for one in self.coverage]).sum(axis=0)
-        counts = [*found.tolist(), int(self.starts[-1]) - int(found.sum())]
-        total = max(1, int(self.starts[-1]))
+        tokens = int((self.ends - self.starts).sum())
+        counts = [*found.tolist(), tokens - int(found.sum())]
+        total = max(1, tokens)
         return {name: round(count / total, 4) for name, count in zip(LEVEL_NAMES, counts, strict=True)}
 
     def sequence(self, index: int) -> npt.NDArray[np.float16]:
         """The states [T, d] of one sequence."""
-        return self.flat[self.starts[index] : self.starts[index + 1]]
+        return self.flat[self.starts[index] : self.ends[index]]
+
+    def subset(self, indices: Sequence[int]) -> "LowerStates":
+        """Those of some sequences, in the same file."""
+        chosen = list(indices)
+        coverage = tuple(self.coverage[index] for index in chosen)
+        return LowerStates(self.flat, self.starts[chosen], self.ends[chosen], coverage)
 
 
 def compute_states(
@@ -81,7 +90,7 @@ def compute_states(
             flat[starts[index] : starts[index + 1]] = rows.astype(np.float16)
             coverage[index] = covered
         reporter.report(first + len(batch))
-    return LowerStates(flat, starts, tuple(coverage))
+    return LowerStates(flat, starts[:-1], starts[1:], tuple(coverage))
 
 
 def map_temporary_file(

@@ -1,7 +1,8 @@
 """A dataset split with its states at the cut, and running a task model on it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,19 @@ class PreparedSplit:
     def truncated_share(self) -> float:
         """The share of examples that were truncated."""
         return sum(any(self.sequences[i].truncated for i in r) for r in self.ranges) / len(self.ranges)
+
+    def subset(self, examples: Sequence[int]) -> "PreparedSplit":
+        """The split of some of its examples. Their states stay where they are."""
+        ranges = [self.ranges[example] for example in examples]
+        chosen = [index for one in ranges for index in one]
+        ends = np.cumsum([0, *map(len, ranges)]).tolist()
+        return replace(
+            self,
+            examples=[self.examples[example] for example in examples],
+            sequences=[self.sequences[index] for index in chosen],
+            ranges=list(starmap(range, pairwise(ends))),
+            states=tuple(one.subset(chosen) for one in self.states),
+        )
 
     def batch(self, indices: Sequence[int], variants: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
         """Padded states [B, T, d] float32 and mask [B, T] bool of these sequences.

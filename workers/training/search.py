@@ -100,7 +100,8 @@ class _Trial:
 class LearningRateSearch:
     """Trains `model`, which ends with the weights that were best on the dev split.
 
-    epochs: the maximum number of epochs; `patience` may stop earlier.
+    epochs: the maximum number of epochs; `patience` may stop earlier. stage: its name in progress reports and
+    checkpoints.
     """
 
     def __init__(
@@ -112,7 +113,9 @@ class LearningRateSearch:
         settings: FineTuneSettings,
         reporter: Reporter,
         checkpoints: CheckpointStore,
+        stage: str = STAGE,
     ) -> None:
+        self._stage = stage
         self._model, self._backbone, self._splits = model, backbone, splits
         self._kind, self._settings = kind, settings
         self._reporter, self._checkpoints = reporter, checkpoints
@@ -130,9 +133,9 @@ class LearningRateSearch:
     def run(self) -> dict[str, Any]:
         """Train with each learning rate; report the trials and the epochs of the best."""
         rates = self._settings.learning_rates
-        self._reporter.start_stage(STAGE, len(rates) * self.epochs * self._steps)
+        self._reporter.start_stage(self._stage, len(rates) * self.epochs * self._steps)
         initial = copy.deepcopy(self._model.state_dict())
-        checkpoint = self._checkpoints.load(STAGE)
+        checkpoint = self._checkpoints.load(self._stage)
         trials = _load_trials(checkpoint) if checkpoint is not None else []
         for number, rate in enumerate(rates):
             if number < len(trials) - 1:
@@ -238,7 +241,7 @@ class LearningRateSearch:
         for number, trial in enumerate(trials):
             tensors |= {f"best{number}.{name}": value for name, value in trial.weights.items()}
         done = self._steps_done(len(trials) - 1, len(trials[-1].epochs)) + trials[-1].steps
-        self._checkpoints.save(STAGE, done, tensors, {"trials": [trial.state() for trial in trials]})
+        self._checkpoints.save(self._stage, done, tensors, {"trials": [trial.state() for trial in trials]})
 
 
 def _load_trials(checkpoint: Checkpoint) -> list[_Trial]:

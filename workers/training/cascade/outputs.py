@@ -85,6 +85,16 @@ class OutputsByLevel:
         return found
 
 
+def joined(parts: Sequence[OutputsByLevel]) -> OutputsByLevel:
+    """The outputs of several splits, or of models of the same task and labels, as of one."""
+    return OutputsByLevel(
+        parts[0].kind,
+        [one for part in parts for one in part.table],
+        [one for part in parts for one in part.full],
+        [one for part in parts for one in part.coverage],
+    )
+
+
 def read_both_levels(
     model: TaskModel, backbone: Backbone, split: PreparedSplit, kind: TaskKind, reporter: Reporter
 ) -> OutputsByLevel:

@@ -23,7 +23,7 @@ from workers.training.cascade.calibration import (
 )
 from workers.training.cascade.costs import text_costs
 from workers.training.cascade.dispatcher_choice import Choice, choose_dispatcher
-from workers.training.cascade.outputs import OutputsByLevel
+from workers.training.cascade.outputs import OutputsByLevel, joined
 from workers.training.cascade.simulation import (
     Mask,
     Simulation,
@@ -74,16 +74,23 @@ def choose(ways: Sequence[Way], full: Way) -> Serving:
     return min(filter(is_good, cheaper), key=lambda one: one.milliseconds, default=full).serving
 
 
-def fit_profile(outputs: OutputsByLevel, costs: LevelCosts) -> CascadeProfile:
-    """Fit the cascade on a dev split. costs: of a text at each level."""
-    return _Fitting(outputs, costs).profile()
+def fit_profile(
+    dev: OutputsByLevel, costs: LevelCosts, cross_fitted: OutputsByLevel | None = None
+) -> CascadeProfile:
+    """Fit the cascade on a dev split, and on training rows that were answered by models trained without them.
+    costs: of a text at each level."""
+    return _Fitting(dev, costs, cross_fitted).profile()
 
 
 class _Fitting:
-    """A dev split, and what is fitted on it before candidates are compared. Below MIN_ROWS nothing is."""
+    """Labelled rows, and what is fitted on them before candidates are compared. Below MIN_ROWS nothing is.
 
-    def __init__(self, outputs: OutputsByLevel, costs: LevelCosts) -> None:
-        self._outputs, self._costs = outputs, costs
+    Reliability is that of the dev rows alone, which the model itself answers.
+    """
+
+    def __init__(self, dev: OutputsByLevel, costs: LevelCosts, cross_fitted: OutputsByLevel | None) -> None:
+        outputs = joined([dev, cross_fitted]) if cross_fitted else dev
+        self._dev, self._outputs, self._costs = dev, outputs, costs
         self._enough = len(outputs.table) >= MIN_ROWS
         self._milliseconds = text_costs(costs, [len(one) for one, _ in outputs.sequences(Level.TABLE)])
         self._without_each = {level: leave_one_out(outputs, outputs.answers(level)) for level in Level}
@@ -116,8 +123,13 @@ class _Fitting:
             self._base.threshold,
             self._base.coefficients,
             len(outputs.table),
-            {"dispatcher": self._choice.report, "max_loss": MAX_LOSS, "fitted": self._enough},
-            sum(outputs.coverage, Coverage()),
+            {
+                "dispatcher": self._choice.report,
+                "max_loss": MAX_LOSS,
+                "fitted": self._enough,
+                "cross_fitted": len(outputs.table) - len(self._dev.table),
+            },
+            sum(self._dev.coverage, Coverage()),
             same_within(outputs),
             self._costs,
         )
@@ -127,8 +139,8 @@ class _Fitting:
         temperature = fit_temperature(outputs, level) if self._enough else 1.0
         answers = level_answers(outputs, level, temperature)
         platt = fit_platt(outputs.output_kind, *answers) if self._enough else UNSCALED
-        before = reliability_of(outputs, level, 1.0)
-        after = reliability_of(outputs, level, temperature, platt)
+        before = reliability_of(self._dev, level, 1.0)
+        after = reliability_of(self._dev, level, temperature, platt)
         return LevelProfile(
             metric_at(outputs, level),
             float(self._milliseconds[:, list(Level).index(level)].mean()),

@@ -66,6 +66,13 @@ def classified(
     return outputs_by_level(task_kind("classification", CLASSES), examples, levels)
 
 
+def agreeing(rows: int) -> OutputsByLevel:
+    """Both levels give the same answers, of which a tenth is wrong."""
+    examples = [Example(f"text {at}", labels=("a" if at % 10 else "b",)) for at in range(rows)]
+    logits = [[np.asarray([3.0, 1.0, 0.0])]] * rows
+    return outputs_by_level(task_kind("classification", CLASSES), examples, [logits, logits])
+
+
 def tagged(
     rows: int, *, seed: int = 0, words: int = 8, table_noise: float = 0.5, full_noise: float = 0.35
 ) -> OutputsByLevel:

@@ -21,6 +21,7 @@ from tests.unit.tiny import tiny_tokenizer
 from tests.unit.workers.training.cascade_world import (
     CLASSES,
     COSTS,
+    agreeing,
     classified,
     made_up,
     outputs_by_level,
@@ -117,13 +118,6 @@ def test_a_cascade_that_costs_more_than_computing_does_not_serve_though_it_is_be
     on_full = right_on(1000, range(100))
     dear = way(CASCADE, 2.1, right_on(1000, range(20)), on_full)
     assert choose([dear], way(Level.FULL, 2.0, on_full, on_full)) is Level.FULL
-
-
-def agreeing(rows: int) -> OutputsByLevel:
-    """Both levels give the same answers, of which a tenth is wrong."""
-    examples = [Example(f"text {at}", labels=("a" if at % 10 else "b",)) for at in range(rows)]
-    logits = [[np.asarray([3.0, 1.0, 0.0])]] * rows
-    return outputs_by_level(task_kind("classification", CLASSES), examples, [logits, logits])
 
 
 def test_the_table_serves_where_the_levels_agree_on_enough_rows() -> None:

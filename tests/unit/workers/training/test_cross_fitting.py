@@ -1,0 +1,123 @@
+"""Small dev splits: the cascade is fitted on training rows too, answered by models that never saw them."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference.cascade.dispatcher import Level
+from inference.cascade.profile import CascadeProfile
+from tests.unit.tiny import WORDS
+from tests.unit.workers.training.cascade_world import COSTS, agreeing, classified
+from tests.unit.workers.training.conftest import Branch
+from tests.unit.workers.training.test_fine_tune import SMALL
+from tests.unit.workers.training.world import CancelAt, NullReporter, Recorder, contents, dataset, json_lines
+from workers.training.cascade import cross_fitting
+from workers.training.cascade.selection import fit_profile
+from workers.training.checkpoints import CheckpointStore
+from workers.training.datasets import DatasetFiles
+from workers.training.fine_tune import fine_tune
+from workers.training.progress import Cancelled, Reporter
+from workers.training.search import FineTuneSettings
+
+SETTINGS = replace(SMALL, full_context_share=0.5)
+"""With the mixed training of the product, so both levels of the training rows are there."""
+STAGES = list(cross_fitting.STAGES)
+
+
+def tune(
+    branch: Branch,
+    files: DatasetFiles,
+    out: Path,
+    *,
+    settings: FineTuneSettings = SETTINGS,
+    reporter: Reporter | None = None,
+    checkpoints: CheckpointStore | None = None,
+) -> dict[str, Any]:
+    return fine_tune(
+        root=branch.root,
+        plots=[branch.plot],
+        lower=branch.lower,
+        dataset=files,
+        task="classification",
+        out=out,
+        settings=settings,
+        reporter=reporter or NullReporter(),
+        checkpoints=checkpoints,
+    )
+
+
+def profile_of(folder: Path) -> CascadeProfile:
+    found = CascadeProfile.load(folder)
+    assert found is not None
+    return found
+
+
+def labelled_by_chance(path: Path, words: list[str], seed: int) -> Path:
+    """A word each, whose label can be learnt by heart, and never be guessed."""
+    draw = random.Random(seed)
+    return json_lines(path, [{"text": f"{word} " * 4, "label": draw.choice("ab")} for word in words])
+
+
+def test_the_table_serves_if_training_rows_show_what_few_dev_rows_cannot() -> None:
+    dev, more = agreeing(60), agreeing(1000)
+    assert fit_profile(dev, COSTS).serving() is Level.FULL
+    profile = fit_profile(dev, COSTS, more)
+    assert profile.serving() is Level.TABLE
+    assert profile.rows == 1060
+
+
+def test_the_reliability_that_people_see_is_that_of_the_model_itself() -> None:
+    dev, more = classified(200, seed=1), classified(1000, seed=2, sharpness=3.0)
+    profile = fit_profile(dev, COSTS, more)
+    assert sum(one.rows for one in profile.full.bins) == 200
+    assert profile.full.bins_before == fit_profile(dev, COSTS).full.bins_before
+
+
+def test_a_small_dev_split_is_joined_by_every_training_row(branch: Branch, tmp_path: Path) -> None:
+    recorder = Recorder()
+    report = tune(branch, dataset(tmp_path, "classification"), tmp_path / "out", reporter=recorder)
+    assert [name for name, _, _ in recorder.stages if name in STAGES] == STAGES
+    assert profile_of(tmp_path / "out").rows == 60 + 240
+    assert report["cascade"]["cross_fitted"] == 240
+    assert report["dev"]["rows"] == 60
+
+
+def test_training_rows_are_answered_by_models_that_never_saw_them(branch: Branch, tmp_path: Path) -> None:
+    train = labelled_by_chance(tmp_path / "train.jsonl", WORDS[:40], seed=1)
+    dev = labelled_by_chance(tmp_path / "dev.jsonl", WORDS[40:50], seed=2)
+    by_heart = replace(SETTINGS, epochs=60, patience=60, learning_rate=2e-2, batch_size=8)
+    report = tune(branch, DatasetFiles(train, dev, dev), tmp_path / "out", settings=by_heart)
+    assert report["epochs"][-1]["loss"] < 0.2
+    assert profile_of(tmp_path / "out").full.metric < 0.7
+
+
+def test_a_large_dev_split_is_enough(branch: Branch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_fitting, "ENOUGH_ROWS", 60)
+    report = tune(branch, dataset(tmp_path, "classification"), tmp_path / "out")
+    assert report["cascade"]["cross_fitted"] == 0
+    assert profile_of(tmp_path / "out").rows == 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_resumed_cross_fitting_gives_the_same_cascade(branch: Branch, tmp_path: Path, stage: str) -> None:
+    files, kept = dataset(tmp_path, "classification", train=80), tmp_path / "checkpoints"
+    tune(branch, files, tmp_path / "straight")
+    with pytest.raises(Cancelled):
+        tune(
+            branch,
+            files,
+            tmp_path / "stopped",
+            reporter=CancelAt(9, stage),
+            checkpoints=CheckpointStore(kept, 0.0),
+        )
+    assert not contents(tmp_path / "stopped")
+    recorder = Recorder()
+    tune(branch, files, tmp_path / "stopped", reporter=recorder, checkpoints=CheckpointStore(kept, 0.0))
+    assert next(steps[0] for name, _, steps in recorder.stages if name == stage) > 1
+    straight, again = (profile_of(tmp_path / name) for name in ("straight", "stopped"))
+    assert [one.metric for one in again.candidates] == [one.metric for one in straight.candidates]
+    assert again.full == replace(straight.full, milliseconds=again.full.milliseconds)
