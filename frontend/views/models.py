@@ -18,11 +18,11 @@ from frontend.presenters.charts import line_chart
 from frontend.presenters.cloning import duplicate_url
 from frontend.presenters.comparison import comparison_of, newest_evaluated
 from frontend.presenters.evaluation_answers import evaluate_form
-from frontend.presenters.first_versions import first_versions
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
 from frontend.presenters.models import branch_names, model_rows
 from frontend.presenters.promotions import pending_promotions
+from frontend.presenters.quick_versions import quick_version_panel
 from frontend.presenters.sample_calls import SampleCall, sample_calls
 from frontend.presenters.usage import usage_sum
 from frontend.presenters.version_page import exports_of, lineage_rows
@@ -98,9 +98,9 @@ def progress(request: TenantRequest, name: str) -> HttpResponse:
     one of them is ready, or the default has moved."""
     model = hplm_of(request.access.tenant, name)
     versions = list(versions_of(model).prefetch_related("aliases", "jobs")[:VERSIONS_SHOWN])
-    first = first_versions(versions, default_of(versions[0]))
-    response = render_page(request, "models/first_versions.html", model=model, first=first)
-    if first is None or first.known != request.GET.get("known"):
+    quick = quick_version_panel(versions, default_of(versions[0]))
+    response = render_page(request, "models/quick_version.html", model=model, quick=quick)
+    if quick is None or quick.known != request.GET.get("known"):
         response["HX-Trigger"] = CHANGED
     return response
 
@@ -318,7 +318,7 @@ def _page(
         "versions": version_rows(versions, default=default),
         "pending": pending_promotions(versions, default),
         "offer": _offer(default, steps),
-        "first": None if page.number > 1 else first_versions(versions, default),
+        "quick": None if page.number > 1 else quick_version_panel(versions, default),
         "page": page,
         "comparison": comparison_of(evaluated) if evaluated else None,
         "evaluate": evaluate_form(tenant, default or versions[0]),
