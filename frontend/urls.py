@@ -3,6 +3,7 @@ from django.views.decorators.http import require_GET
 from django.views.generic import RedirectView
 
 from frontend.views import (
+    aliases,
     api,
     archives,
     audit,
@@ -84,12 +85,12 @@ tenant_urlpatterns = [
     path("models/<slug:name>/delete/", models.delete, name="model_delete"),
     path("models/<slug:name>/edit/", models.edit, name="model_edit"),
     path("models/<slug:name>/versions/<int:number>/card/", models.card, name="model_card"),
-    path("models/<slug:name>/alias/", models.move_alias, name="alias_move"),
-    path("models/<slug:name>/alias/<slug:alias>/roll-back/", models.roll_back, name="alias_roll_back"),
-    path("models/<slug:name>/alias/<slug:alias>/remove/", models.remove_alias, name="alias_remove"),
-    path("models/<slug:name>/canary/", models.start_canary, name="canary_start"),
-    path("models/<slug:name>/canary/<slug:alias>/promote/", models.promote_canary, name="canary_promote"),
-    path("models/<slug:name>/canary/<slug:alias>/end/", models.end_canary, name="canary_end"),
+    path("models/<slug:name>/alias/", aliases.move_alias, name="alias_move"),
+    path("models/<slug:name>/alias/<slug:alias>/roll-back/", aliases.roll_back, name="alias_roll_back"),
+    path("models/<slug:name>/alias/<slug:alias>/remove/", aliases.remove_alias, name="alias_remove"),
+    path("models/<slug:name>/canary/", aliases.start_canary, name="canary_start"),
+    path("models/<slug:name>/canary/<slug:alias>/promote/", aliases.promote_canary, name="canary_promote"),
+    path("models/<slug:name>/canary/<slug:alias>/end/", aliases.end_canary, name="canary_end"),
     path("models/<slug:name>/versions/<int:number>/policy/", versions.set_policy, name="version_policy"),
     path("models/<slug:name>/versions/<int:number>/", versions.model_version, name="model_version"),
     path(
