@@ -16,11 +16,11 @@ from rich.console import Console
 from benchmarks import harness
 from benchmarks.accuracy import e2e_dataset
 from benchmarks.accuracy.__main__ import add_options, schedule_of, settings_of
-from benchmarks.accuracy.branches import ALPHA
 from benchmarks.accuracy.comparison import mean_and_deviation
 from benchmarks.accuracy.data import BIOMEDICAL, DATASETS, Dataset, corpus, texts_of
 from benchmarks.accuracy.methods import HBERT
 from benchmarks.accuracy.schedule import Schedule
+from benchmarks.accuracy.trained_branches import ALPHA
 from benchmarks.accuracy.workbench import Workbench
 from benchmarks.result_cache import bench_dir
 from benchmarks.serving.real_texts import docstrings

@@ -12,10 +12,10 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.accuracy.branches import Branches
 from benchmarks.accuracy.data import SPLITS, Dataset, canonical, draw_rows
 from benchmarks.accuracy.methods import Inputs
 from benchmarks.accuracy.reporters import ConsoleReporter
+from benchmarks.accuracy.trained_branches import Branches
 from benchmarks.accuracy.trainings import Training, run_test, run_training
 from benchmarks.result_cache import KeptResults, bench_dir, code_digest, fingerprint, report_kept
 from workers.training.checkpoints import CheckpointStore

@@ -30,7 +30,7 @@ import tokenizers
 import torch
 
 from benchmarks import harness
-from benchmarks.accuracy.branches import checkpoint_folder
+from benchmarks.accuracy.trained_branches import checkpoint_folder
 from benchmarks.product.hostile.product import DEMO_ENDED, Product, ProductEnded, free_port
 from benchmarks.result_cache import bench_dir
 from benchmarks.serving.real_texts import docstrings

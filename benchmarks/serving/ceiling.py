@@ -1,6 +1,5 @@
 """How much of the upper layers' throughput the engine keeps: retrieval, adapters, heads and pipeline on one
-side, nothing but the layers on the other, with and without PETs, over the same tokens; and what the context
-mixer adds to those (`mixer_cost`, a share).
+side, nothing but the layers on the other, with and without PETs, over the same tokens.
 
     python -m benchmarks.serving.ceiling
 """
@@ -33,7 +32,6 @@ from inference.hplm.sequences import PackedSequences
 TENANTS, BATCHES, REPEATS = 64, 8, 7
 POOL_BYTES = 4 * 1024**3
 BARE, PETS, ENGINE, SIDE_BY_SIDE = "bare upper layers", " with PETs", "engine", ", side by side"
-MIXER = "context mixer"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +51,6 @@ def measure(options: argparse.Namespace, world: World) -> harness.Report:
     figures = {
         "engine_share": _share(found, pets=False),
         "engine_share_with_pets": _share(found, pets=True),
-        "mixer_cost": _ratio(found[MIXER], found[BARE]),
     }
     return harness.Report("ceiling", {"repeats": repeats}, rows, figures)
 
@@ -65,10 +62,7 @@ def _ways(stack: ExitStack, world: World, batches: Sequence[list[Row]]) -> dict[
     stack.callback(pipeline.close)
     executor = world.executor(pipeline, pool_bytes=POOL_BYTES)
     bare, with_pets = BareLayers(world, batches), BareLayers(world, batches, pets=True)
-    ways: dict[str, Callable[[int], float]] = {
-        ENGINE: partial(_engine, executor, batches),
-        MIXER: bare.mixer_seconds,
-    }
+    ways: dict[str, Callable[[int], float]] = {ENGINE: partial(_engine, executor, batches)}
     for name, layers in {"": bare, PETS: with_pets}.items():
         ways[BARE + name] = layers.seconds
         if executor.parallel_batches > 1:
@@ -83,12 +77,8 @@ def _engine(executor: Executor, batches: Sequence[list[Row]], _: int) -> float:
 def _share(found: dict[str, Sample], *, pets: bool) -> float:
     """The engine against whichever way of the layers alone is faster, with or without PETs."""
     alone = [sample for name, sample in found.items() if BARE in name and (PETS in name) is pets]
-    return min(_ratio(sample, found[ENGINE]) for sample in alone)
-
-
-def _ratio(part: Sample, whole: Sample) -> float:
-    """The median of the repeats' ratios."""
-    return float(np.median(np.array(part.seconds) / np.array(whole.seconds)))
+    engine = np.array(found[ENGINE].seconds)
+    return min(float(np.median(np.array(sample.seconds) / engine)) for sample in alone)
 
 
 class BareLayers:
@@ -120,26 +110,13 @@ class BareLayers:
         threads.close()
         return seconds
 
-    def mixer_seconds(self, _: int) -> float:
-        """The context mixer alone, one batch after the other."""
-        mixer = self._world.lower_layers(0).on_device.mixer
-        assert mixer is not None
-        levels = torch.zeros(len(self._states), dtype=torch.int64, device=self._world.device)
-        return self._timed(
-            lambda states, at: mixer(states, self._sequences[at], levels[: len(states)]),
-            range(len(self._sequences)),
-        )
-
-    def _run(self, batches: Sequence[int]) -> float:
-        upper = self._world.root.upper
-        return self._timed(lambda states, at: upper(states, self._sequences[at], self._pets[at]), batches)
-
     @torch.inference_mode()
-    def _timed(self, compute: Callable[[torch.Tensor, int], object], batches: Sequence[int]) -> float:
+    def _run(self, batches: Sequence[int]) -> float:
         settled(self._world.device)
         started = time.perf_counter()
         for at in batches:
-            compute(self._states[: self._sequences[at].tokens], at)
+            sequences = self._sequences[at]
+            self._world.root.upper(self._states[: sequences.tokens], sequences, self._pets[at])
         settled(self._world.device)
         return time.perf_counter() - started
 

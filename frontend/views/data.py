@@ -18,7 +18,7 @@ from frontend.presenters.data import (
     task_of,
     upload_rows,
 )
-from frontend.presenters.suspects import corrected_note
+from frontend.presenters.label_checks import corrected_note
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
@@ -46,8 +46,8 @@ from tenants.datasets.services.datasets import dataset_delete, dataset_rename
 from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.coverage import coverage_request, coverages_of, versions_built_from
+from versiontree.tree.selectors.label_checks import hplms_trained_on, suspects_count, suspects_version
 from versiontree.tree.selectors.recommended_root import root_recommended
-from versiontree.tree.selectors.suspects import hplms_trained_on, suspects_count, suspects_version
 from versiontree.tree.selectors.versions import parents_ready_for, version_visible_to
 from versiontree.tree.tokenized_rows import TokenizerFit, TokenRow, fit_warnings
 from versiontree.tree.tokenizer_fit import corpus_fit, corpus_tokens, dataset_fit, dataset_tokens

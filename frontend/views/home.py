@@ -37,6 +37,7 @@ from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.selectors.browsing import hplm_summaries, hplms_search
 from versiontree.tree.selectors.readiness import recent_usage
 from versiontree.tree.selectors.versions import has_ready_root
+from versiontree.tree.services.quota_reservations import jobs_in_use
 
 RECENT = 5
 BUSIEST_SHOWN = 8
@@ -74,7 +75,7 @@ def home(request: TenantRequest) -> HttpResponse:
     month = month_of(datetime.now(UTC).date())
     usage = usage_total(tenant, *month)
     most_asked = _most_asked(tenant, *month) if usage.requests else {}
-    data, quota = _recent_data(tenant), quota_of(tenant)
+    data, quota, counted_jobs = _recent_data(tenant), quota_of(tenant), jobs_in_use(tenant)
     context: dict[str, Any] = {
         "steps": onboarding_steps(
             roots=has_ready_root(),
@@ -88,11 +89,11 @@ def home(request: TenantRequest) -> HttpResponse:
         "running_jobs": jobs,
         "usage": share_bars(most_asked, UsageBy.MODEL, {}, usage.requests),
         "data": data,
-        "quota": quota_bars(tenant, quota, models=counts["models"], jobs=len(jobs.active)),
+        "quota": quota_bars(tenant, quota, models=counts["models"], jobs=counted_jobs),
     }
     limits = {"max_models": quota.max_models, "max_jobs": quota.max_active_jobs}
     log_urls = {status: requests_url(tenant, status, month[0]) for status in RequestStatus}
-    tiles = home_tiles(usage, log_urls=log_urls, **counts, **limits, jobs=len(jobs.active))
+    tiles = home_tiles(usage, log_urls=log_urls, **counts, **limits, jobs=counted_jobs)
     return render_page(request, "home.html", tiles=tiles, **context)
 
 

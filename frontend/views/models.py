@@ -1,4 +1,4 @@
-"""Models: the list, the page of a model, updates, deletion and aliases."""
+"""Models: the list, the page of a model, updates, rebases and deletion."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,17 +12,17 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.lists import ModelsForm
-from frontend.forms.tree import AliasForm, CanaryForm, ModelDetailsForm, ModelUpdateForm, RollbackForm
+from frontend.forms.tree import AliasForm, CanaryForm, ModelDetailsForm, ModelUpdateForm
 from frontend.presenters.canaries import canary_trials
 from frontend.presenters.charts import line_chart
 from frontend.presenters.cloning import duplicate_url
 from frontend.presenters.comparison import comparison_of, newest_evaluated
 from frontend.presenters.evaluation_answers import evaluate_form
-from frontend.presenters.first_versions import first_versions
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
 from frontend.presenters.models import branch_names, model_rows
 from frontend.presenters.promotions import pending_promotions
+from frontend.presenters.quick_versions import quick_version_panel
 from frontend.presenters.sample_calls import SampleCall, sample_calls
 from frontend.presenters.usage import usage_sum
 from frontend.presenters.version_page import exports_of, lineage_rows
@@ -49,8 +49,6 @@ from versiontree.tree.selectors.versions import (
     hplm_version,
     versions_of,
 )
-from versiontree.tree.services.aliases import alias_move, alias_remove, alias_roll_back
-from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
 from versiontree.tree.services.hplms import hplm_delete, hplm_rename, hplm_set_description, hplm_update
 from versiontree.tree.services.licenses import hplm_set_license
 from versiontree.tree.services.rebases import hplm_rebase
@@ -87,7 +85,7 @@ def model(request: TenantRequest, name: str) -> HttpResponse:
     """The page of a model: versions, metrics, aliases and a sample API request."""
     model = hplm_of(request.access.tenant, name)
     form = AliasForm(model) if request.access.can_write else None
-    return _page(request, model, form)
+    return model_page(request, model, form)
 
 
 @require_GET
@@ -98,9 +96,9 @@ def progress(request: TenantRequest, name: str) -> HttpResponse:
     one of them is ready, or the default has moved."""
     model = hplm_of(request.access.tenant, name)
     versions = list(versions_of(model).prefetch_related("aliases", "jobs")[:VERSIONS_SHOWN])
-    first = first_versions(versions, default_of(versions[0]))
-    response = render_page(request, "models/first_versions.html", model=model, first=first)
-    if first is None or first.known != request.GET.get("known"):
+    quick = quick_version_panel(versions, default_of(versions[0]))
+    response = render_page(request, "models/quick_version.html", model=model, quick=quick)
+    if quick is None or quick.known != request.GET.get("known"):
         response["HX-Trigger"] = CHANGED
     return response
 
@@ -122,102 +120,6 @@ def update(request: TenantRequest, name: str) -> HttpResponse:
     if version is None:
         return render_page(request, "models/update.html", form=form, model=model)
     return redirect_to(request, "job", first_job_of(version).pk)
-
-
-@require_POST
-@tenant_member_required(Role.DEVELOPER)
-def move_alias(request: TenantRequest, name: str) -> HttpResponse:
-    """Point an alias at another version."""
-    model = hplm_of(request.access.tenant, name)
-    form = AliasForm(model, request.POST)
-    moved = submit_form(form, lambda: _move(request, model, form))
-    if moved is None:
-        return _page(request, model, form)
-    return redirect_to(
-        request, "model", model.name, message=f"@{moved.name} now points to version {moved.version.number}."
-    )
-
-
-@require_POST
-@tenant_member_required(Role.DEVELOPER)
-def roll_back(request: TenantRequest, name: str, alias: str) -> HttpResponse:
-    """Point an alias at the version before the one that the page showed was promoted."""
-    model, form = hplm_of(request.access.tenant, name), RollbackForm(request.POST)
-    if not form.is_valid():
-        [message] = [error for errors in form.errors.values() for error in errors][:1]
-        messages.error(request, f"@{alias} was not rolled back: {message}")
-        return redirect_to(request, "model", model.name)
-    given = form.cleaned_data
-    done = action_result(
-        request,
-        lambda: alias_roll_back(
-            hplm=model,
-            name=alias,
-            from_version=given["version"],
-            reason=given["reason"],
-            actor=request.user,
-        ),
-    )
-    if done is not None:
-        was = "Rolled back" if done.moved else "Somebody had rolled it back"
-        text = f"@{alias} now points to version {done.alias.version.number}. {was} from version"
-        messages.success(request, f"{text} {done.from_version.number}.")
-    return redirect_to(request, "model", model.name)
-
-
-@require_POST
-@tenant_member_required(Role.DEVELOPER)
-def remove_alias(request: TenantRequest, name: str, alias: str) -> HttpResponse:
-    """Remove an alias. Its history is kept, with the reason."""
-    model, reason = hplm_of(request.access.tenant, name), request.POST.get("reason", "").strip()
-    if not reason:
-        messages.error(request, f"@{alias} was not removed: a reason is required.")
-        return redirect_to(request, "model", model.name)
-    run_action(
-        request,
-        lambda: alias_remove(hplm=model, name=alias, actor=request.user, reason=reason),
-        message=f"@{alias} removed.",
-    )
-    return redirect_to(request, "model", model.name)
-
-
-@require_POST
-@tenant_member_required(Role.DEVELOPER)
-def start_canary(request: TenantRequest, name: str) -> HttpResponse:
-    """Let a second version answer a share of the requests to an alias."""
-    model = hplm_of(request.access.tenant, name)
-    form = CanaryForm(model, request.POST)
-    started = submit_form(form, lambda: _start_canary(request, model, form))
-    if started is None:
-        return _page(request, model, AliasForm(model), form)
-    message = f"The canary answers {started.canary_percent}% of the requests to @{started.name}."
-    return redirect_to(request, "model", model.name, message=message)
-
-
-@require_POST
-@tenant_member_required(Role.DEVELOPER)
-def promote_canary(request: TenantRequest, name: str, alias: str) -> HttpResponse:
-    """Point an alias at its canary."""
-    model = hplm_of(request.access.tenant, name)
-    run_action(
-        request,
-        lambda: canary_promote(hplm=model, name=alias, actor=request.user),
-        message=f"@{alias} now points to the version that was its canary.",
-    )
-    return redirect_to(request, "model", model.name)
-
-
-@require_POST
-@tenant_member_required(Role.DEVELOPER)
-def end_canary(request: TenantRequest, name: str, alias: str) -> HttpResponse:
-    """Let the alias's own version answer all requests again."""
-    model = hplm_of(request.access.tenant, name)
-    run_action(
-        request,
-        lambda: canary_end(hplm=model, name=alias, actor=request.user),
-        message=f"The canary of @{alias} has ended.",
-    )
-    return redirect_to(request, "model", model.name)
 
 
 @require_POST
@@ -269,29 +171,7 @@ def _update(request: TenantRequest, model: Hplm, form: ModelUpdateForm) -> Versi
     )
 
 
-def _move(request: TenantRequest, model: Hplm, form: AliasForm) -> Alias:
-    cleaned = form.cleaned_data
-    return alias_move(
-        hplm=model,
-        name=cleaned["name"],
-        version=cleaned["version"],
-        reason=cleaned["reason"],
-        actor=request.user,
-    )
-
-
-def _start_canary(request: TenantRequest, model: Hplm, form: CanaryForm) -> Alias:
-    cleaned = form.cleaned_data
-    return canary_start(
-        hplm=model,
-        name=cleaned["alias"],
-        version=cleaned["version"],
-        percent=cleaned["percent"],
-        actor=request.user,
-    )
-
-
-def _page(
+def model_page(
     request: TenantRequest, model: Hplm, form: AliasForm | None, canary_form: CanaryForm | None = None
 ) -> HttpResponse:
     tenant = request.access.tenant
@@ -318,7 +198,7 @@ def _page(
         "versions": version_rows(versions, default=default),
         "pending": pending_promotions(versions, default),
         "offer": _offer(default, steps),
-        "first": None if page.number > 1 else first_versions(versions, default),
+        "quick": None if page.number > 1 else quick_version_panel(versions, default),
         "page": page,
         "comparison": comparison_of(evaluated) if evaluated else None,
         "evaluate": evaluate_form(tenant, default or versions[0]),

@@ -17,6 +17,8 @@ app.add_typer(canary, name="canary")
 app.command("export")(transfer.export)
 app.command("import")(transfer.import_)
 NO_POLICY: Final = "default"
+CORRELATIONS: Final = ("pearson", "spearman")
+"""Metrics that are no shares, so their differences are not in points."""
 SHORT: Final = ("id", "name", "number", "state", "policy", "digest", "created_at", "ready_at")
 """The fields of a version in its short form."""
 Name = Annotated[str, typer.Argument(help="The model's name.")]
@@ -243,14 +245,25 @@ def _print_offers(offers: list[RebaseOffer], as_json: bool) -> None:
 
 def _cascade_texts(version: Version) -> tuple[str, str, str]:
     """What the cascade of a version answers from, its loss, and its time of that of the level full:
-    ``("table", "0.3 points (-0.5 to 1.1)", "4.1 of 8.4")``. Empty where they were not measured."""
+    ``("table", "0.3 points (-0.5 to 1.1)", "4.1 of 8.4")``. Empty where they were not measured. A loss of
+    correlation is a number: "0.003 (-0.005 to 0.011)"."""
     reports = (version.metrics.get(job, {}).get("cascade", {}) for job in ("evaluate", "fine_tune"))
     cascade = next((one for one in reports if "serves" in one), None)
     if cascade is None:
         return "", "", ""
-    loss, low, high = (100 * one for one in (cascade["loss"], *cascade["loss_interval"]))
+    loss, (low, high) = cascade["loss"], cascade["loss_interval"]
+    if _metric(version) in CORRELATIONS:
+        lost = f"{loss:.3f} ({low:.3f} to {high:.3f})"
+    else:
+        lost = f"{100 * loss:.1f} points ({100 * low:.1f} to {100 * high:.1f})"
     taken, full = (cascade["milliseconds"][level] for level in ("cascade", "full"))
-    return cascade["serves"], f"{loss:.1f} points ({low:.1f} to {high:.1f})", f"{taken:.2g} of {full:.2g}"
+    return cascade["serves"], lost, f"{taken:.2g} of {full:.2g}"
+
+
+def _metric(version: Version) -> str:
+    """The metric that fine-tuning and evaluation measured, such as ``macro_f1``."""
+    dev = version.metrics.get("fine_tune", {}).get("dev", {})
+    return str(dev.get("metric") or version.metrics.get("evaluate", {}).get("metric", ""))
 
 
 def _alias_text(alias: Alias) -> str:

@@ -33,17 +33,46 @@ class DomainMethods(Connection):
         parent: int,
         corpus: int,
         description: str = "",
+        budget_mb: float | None = None,
+        alpha: float | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Version:
-        """Start building a domain from a corpus. The parent is a version of a root or of another domain."""
+        """Start building a domain from a corpus. The parent is a version of a root or of another domain.
+
+        Its table is filled up to ``budget_mb`` MB (default: 64), or covers ``alpha`` % of the corpus.
+        """
         body = {
             "name": name,
             "parent": parent,
             "corpus": corpus,
             "description": description,
+            "budget_mb": budget_mb,
+            "alpha": alpha,
             "settings": dict(settings or {}),
         }
         return self._post(Version, "domains", body)
+
+    def update_domain(
+        self,
+        domain_id: int,
+        *,
+        corpus: int,
+        budget_mb: float | None = None,
+        alpha: float | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Version:
+        """Start building the next version of a domain from another corpus.
+
+        ``budget_mb`` or ``alpha`` limits the new table, see `create_domain`. By default the newest version's
+        limit applies.
+        """
+        body = {
+            "corpus": corpus,
+            "budget_mb": budget_mb,
+            "alpha": alpha,
+            "settings": dict(settings or {}),
+        }
+        return self._post(Version, url_path("domains", domain_id, "versions"), body)
 
     def rebase_models(self, domain_id: int) -> Rebases:
         """Rebase all models of the tenant that stand on an older version of a domain, see `rebase_model`."""

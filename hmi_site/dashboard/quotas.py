@@ -13,8 +13,8 @@ from tenants.accounts.models import Tenant
 from tenants.datasets.models import Corpus, DatasetSplit, File, Upload, UploadCheck
 from tenants.usage.models import Quota, UsageSum
 from tenants.usage.selectors import storage_used_bytes
-from versiontree.jobs.models import ACTIVE, Job
 from versiontree.tree.models import Domain, Evaluation, Hplm, VersionArtifact
+from versiontree.tree.services.quota_reservations import jobs_counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def _counted_limits() -> Iterable[CountedLimit]:
     return (
         CountedLimit("models", "max_models", Hplm.unscoped.filter(deleted_at=None)),
         CountedLimit("domains", "max_domains", Domain.unscoped.filter(tenant__isnull=False)),
-        CountedLimit("running jobs", "max_active_jobs", Job.shown.filter(state__in=ACTIVE)),
+        CountedLimit("running jobs", "max_active_jobs", jobs_counted()),
         CountedLimit(
             "requests today", "max_requests_per_day", UsageSum.unscoped.filter(day=today), "requests"
         ),

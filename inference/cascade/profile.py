@@ -127,11 +127,13 @@ class CascadeProfile:
 
     def serving(self, target: float | None = None) -> Serving:
         """What answers under the policy CASCADE. With a target: the cheapest whose metric on dev is at least
-        that, else the best; a level alone before a candidate that is no cheaper or no better."""
+        that, else the best, of those that cost no more than the level FULL; a level alone before a candidate
+        that is no cheaper or no better."""
         if target is None:
             alone = {AnswerPolicy.TABLE: Level.TABLE, AnswerPolicy.FULL: Level.FULL}
             return alone.get(self.serves) or self.candidate()
-        ways: list[Serving] = [*Level, *self.candidates]
+        every: list[Serving] = [*Level, *self.candidates]
+        ways = [one for one in every if self.measured(one).milliseconds <= self.full.milliseconds]
         enough = [one for one in ways if self.measured(one).metric >= target]
         if enough:
             return min(enough, key=lambda one: self.measured(one).milliseconds)

@@ -139,7 +139,7 @@ def test_an_empty_tenant_has_a_quick_answer_about_a_sample(
         page.get_by_text("recommended", exact=True).wait_for()
     person.click(page.get_by_role("button", name="Skip to review"))
     person.click(page.get_by_role("button", name="Create model"))
-    first = page.locator("#first-versions")
+    first = page.locator("#quick-version")
     expect(first.get_by_role("heading")).to_contain_text("Quick version: waiting")
     with person.resting():
         run_job(Job.unscoped.get(version__tenant__slug="umbra", kind=JobKind.QUICK).pk)

@@ -1,8 +1,9 @@
 """Evaluate a stored hPLM on a labelled file as serving answers it, and keep its answer to each row."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from inference.cascade.answer_plan import answer_plan
 from inference.cascade.dispatcher import AnswerPolicy
@@ -22,7 +23,7 @@ from workers.training.prepared_split import Backbone, PreparedSplit, prepare_spl
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
 from workers.training.tasks import task_kind
-from workers.training.tasks.base import EvaluatedRow
+from workers.training.tasks.base import EvaluatedRow, TaskKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,8 @@ def evaluate(
     hPLM that is table_only, of the level TABLE alone.
 
     The profile of the cascade is that of the folder `cascade`, else that of `hplm`. If there is none, it is
-    fitted on dev_file, stored in the new folder `profile_out`, and summed up as `cascade`.
+    fitted on dev_file, stored in the new folder `profile_out`, and summed up as `cascade`. The evaluated file
+    may be dev_file: it is read once then.
 
     plots: folders of the lookup tables, nearest first, the root's last. lower: the lower layers of the
     nearest version. train_file: what the baselines are fitted on; without it they are fitted on the evaluated
@@ -66,40 +68,76 @@ def evaluate(
     answers: a new folder for the answer to each row.
     """
     settings = settings or EvaluateSettings()
-    precision = configure_torch(device=settings.device, precision=settings.precision, seed=0)
-    backbone = Backbone.open(root, plots, precision, lower)
-    if settings.int8:
-        _quantize(backbone.root)
-    stored = Hplm.load(hplm, precision.device)
-    kind = task_kind(task, stored.labels, stored.threshold)
-    model = TaskModel(stored.pet, stored.head).to(precision.device)
-
-    modes = TABLE_MODE if stored.table_only else LOWER_MODES
-
-    def read(file: Path) -> tuple[PreparedSplit, OutputsByLevel]:
-        examples = read_examples(file, task)
-        split = prepare_split(examples, kind, backbone, reporter, modes=modes, folder=scratch)
-        return split, read_both_levels(model, backbone, split, kind, reporter)
-
-    report: dict[str, Any] = {}
-    profile = CascadeProfile.load(cascade or hplm)
-    if profile is None and dev_file is not None and not stored.table_only:
-        split, outputs = read(dev_file)
-        profile = fit_profile(outputs, measure_costs(model, backbone, split))
-        if profile_out is not None:
-            profile_out.mkdir(parents=True)
-            profile.save(profile_out)
+    stored = _Stored.open(root, plots, lower, hplm, task, settings)
+    profile, report = CascadeProfile.load(cascade or hplm), dict[str, Any]()
+    read: _Read | None = None
+    if profile is None and dev_file is not None and not stored.hplm.table_only:
+        read = stored.read(dev_file, reporter, scratch)
+        profile = _fit_cascade(stored, read, profile_out)
         report["cascade"] = summary(profile)
-    split, outputs = read(dataset_file)
+    if read is None or dataset_file != dev_file:
+        read = stored.read(dataset_file, reporter, scratch)
     reporter.start_stage("evaluate", 1)
-    train = split.examples if train_file is None else read_examples(train_file, task)
+    train = read.split.examples if train_file is None else read_examples(train_file, task)
     metrics, evaluated = evaluate_outputs(
-        split, outputs, settings.policy, profile, train, table_only=stored.table_only
+        read.split, read.outputs, settings.policy, profile, train, table_only=stored.hplm.table_only
     )
     if answers is not None:
         write_answers(answers, task=task, file=dataset_file, evaluated=evaluated)
     reporter.report(1)
     return report | metrics
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A file's rows with their states at the cut, and what the model makes of them."""
+
+    split: PreparedSplit
+    outputs: OutputsByLevel
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A stored hPLM, ready to run on its root and tables."""
+
+    hplm: Hplm
+    kind: TaskKind
+    model: TaskModel
+    backbone: Backbone
+
+    @classmethod
+    def open(
+        cls,
+        root: Path,
+        plots: Sequence[Path],
+        lower: Path | None,
+        folder: Path,
+        task: str,
+        settings: EvaluateSettings,
+    ) -> Self:
+        precision = configure_torch(device=settings.device, precision=settings.precision, seed=0)
+        backbone = Backbone.open(root, plots, precision, lower)
+        if settings.int8:
+            _quantize(backbone.root)
+        hplm = Hplm.load(folder, precision.device)
+        kind = task_kind(task, hplm.labels, hplm.threshold)
+        return cls(hplm, kind, TaskModel(hplm.pet, hplm.head).to(precision.device), backbone)
+
+    def read(self, file: Path, reporter: Reporter, scratch: Path | None) -> _Read:
+        """The rows of a labelled file at both levels; of an hPLM that is table_only, from the tables."""
+        modes = TABLE_MODE if self.hplm.table_only else LOWER_MODES
+        examples = read_examples(file, self.kind.name)
+        split = prepare_split(examples, self.kind, self.backbone, reporter, modes=modes, folder=scratch)
+        return _Read(split, read_both_levels(self.model, self.backbone, split, self.kind, reporter))
+
+
+def _fit_cascade(stored: _Stored, dev: _Read, out: Path | None) -> CascadeProfile:
+    """The profile by the dev split, stored in the new folder `out`."""
+    profile = fit_profile(dev.outputs, measure_costs(stored.model, stored.backbone, dev.split))
+    if out is not None:
+        out.mkdir(parents=True)
+        profile.save(out)
+    return profile
 
 
 def evaluate_outputs(

@@ -25,12 +25,12 @@ from inference.hplm.quantization import row_dtype
 from inference.hplm.root_config import RootConfig
 from inference.text.tokenization import ROOT_FILE, TOKENIZER_FILE
 from versiontree.job_settings import TableSettings
-from workers.training.best_rows import choose_best
 from workers.training.corpus import CorpusReader, byte_ranges, texts_between
 from workers.training.disk import Report, atomic_folders, build_once
 from workers.training.fragment_counts import CHOSEN_FILE, FragmentTables, choose_fragments
 from workers.training.ngrams import Ids, Packing, Window
 from workers.training.precision import Precision, configure_torch
+from workers.training.row_selection import choose_best
 
 VECTORS_FILE: Final = "vectors.f2"
 BATCHES_OF_A_PIECE: Final = 32

@@ -20,6 +20,7 @@ from workers.training.datasets import DatasetFiles, Example, read_examples
 from workers.training.disk import atomic_folders
 from workers.training.evaluate import evaluate_outputs
 from workers.training.evaluation_answers import write_answers
+from workers.training.label_checks import find_suspects
 from workers.training.linear_probe import LinearProbe, Regression, calibrated, fit_probe
 from workers.training.precision import configure_torch
 from workers.training.prepared_split import (
@@ -31,7 +32,6 @@ from workers.training.prepared_split import (
     split_metrics,
 )
 from workers.training.progress import Reporter
-from workers.training.suspects import find_suspects
 from workers.training.task_model import TaskModel
 from workers.training.tasks import task_kind
 from workers.training.tasks.base import IGNORE_INDEX, TaskKind

@@ -8,9 +8,9 @@ from typing import Final
 import torch
 from rich.console import Console
 
-from benchmarks.accuracy.branches import checkpoint_folder
 from benchmarks.accuracy.data import DATASETS, texts_of
 from benchmarks.accuracy.methods import HBERT
+from benchmarks.accuracy.trained_branches import checkpoint_folder
 from benchmarks.accuracy.trainings import Training
 from benchmarks.accuracy.workbench import Workbench
 from benchmarks.serving.real_texts import RealTexts

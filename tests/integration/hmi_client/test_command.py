@@ -14,11 +14,12 @@ from tenants.usage.services.request_log import RequestEntry
 from tenants.usage.services.usage import request_record
 from tests.integration.hmi_client.conftest import Hmi, Product, key_of
 from tests.integration.jobs.world import mood_rows
-from tests.integration.versiontree.tree_factory import do_jobs
+from tests.integration.versiontree.tree_factory import corpus, do_jobs
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_hplm, tiny_root
 from versiontree.tree.models import Version
 from versiontree.tree.services.roots import root_convert
+from versiontree.tree.training_settings import rows_of
 
 
 @pytest.fixture
@@ -167,6 +168,21 @@ def test_a_domain_is_made_of_a_corpus(
     done = json.loads(logged_in("domains", "rebase", "tiny/law", "--json").out)
     assert done == {"versions": [], "refused": []}
     assert logged_in("domains", "rebase", "lore").code == 4
+
+
+def test_a_table_has_a_size_or_a_coverage_which_an_update_keeps(logged_in: Hmi, site: Product) -> None:
+    corpus(site.world.tenant, "law")
+
+    def made(*command: str) -> Version:
+        ran = logged_in("domains", *command, "--corpus", "law", "--json")
+        assert ran.code == 0, ran.err
+        return do_jobs(Version.unscoped.get(pk=json.loads(ran.out)["id"]))
+
+    assert rows_of(made("create", "law", "--parent", "tiny", "--budget-mb", "8").config) == {"budget_mb": 8}
+    assert rows_of(made("update", "tiny/law").config) == {"budget_mb": 8}
+    assert rows_of(made("update", "law", "--alpha", "30").config) == {"alpha": 30}
+    both = logged_in("domains", "update", "law", "--corpus", "law", "--alpha", "30", "--budget-mb", "8")
+    assert (both.code, "not both" in both.err) == (1, True)
 
 
 def test_models_follow_their_root(logged_in: Hmi, site: Product, tmp_path: Path) -> None:

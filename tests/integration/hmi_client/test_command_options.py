@@ -76,16 +76,22 @@ def test_versions_are_short_as_json_unless_all_is_asked_for(server: Script, hmi:
     assert full["config"] == VERSION["config"]
 
 
-def test_versions_say_what_answers_what_that_loses_and_how_long_it_takes(server: Script, hmi: Hmi) -> None:
+@pytest.mark.parametrize(
+    ("metric", "loss"), [("accuracy", "0.3 points (-0.5 to 1.1)"), ("pearson", "0.003 (-0.005 to 0.011)")]
+)
+def test_versions_say_what_answers_what_that_loses_and_how_long_it_takes(
+    server: Script, hmi: Hmi, metric: str, loss: str
+) -> None:
     cascade = {
         "serves": "table",
         "loss": 0.003,
         "loss_interval": [-0.005, 0.011],
         "milliseconds": {"table": 4.1, "cascade": 4.1, "full": 8.4},
     }
-    server.replies = [page(VERSION, VERSION | {"metrics": {"fine_tune": {"cascade": cascade}}})]
+    measured = {"fine_tune": {"cascade": cascade, "dev": {"metric": metric}}}
+    server.replies = [page(VERSION, VERSION | {"metrics": measured})]
     shown = hmi("models", "versions", "mood").out
-    assert "0.3 points (-0.5 to 1.1)" in shown
+    assert loss in shown
     assert "4.1 of 8.4" in shown
 
 

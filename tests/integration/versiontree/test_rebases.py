@@ -30,6 +30,7 @@ from versiontree.tree.services import rebases
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.hplms import hplm_update
+from versiontree.tree.services.quota_reservations import jobs_in_use
 from versiontree.tree.services.rebases import hplm_rebase, owner_rebase, rebases_due
 from versiontree.tree.services.roots import root_convert
 from versiontree.tree.serving_manifest import manifest_content
@@ -225,6 +226,8 @@ def test_models_follow_by_themselves_only_where_their_tenant_wants_that_and_a_fa
     assert [rebases_due(), rebases_due()] == [1, 0]
     version = Version.unscoped.get(kind="model", number=2)
     assert (version.name, version.tenant, version.created_by) == ("ham", acme.tenant, None)
+    tree_factory.new_hplm(domain, "own", acme)
+    assert jobs_in_use(acme.tenant) == 2, "those of the rebase are counted apart"
     job_cancel(job=jobs_in_order(version)[0], actor=None)
     assert [rebases_due(), rebases_due()] == [1, 0], "the one that the quota refused"
     limit_jobs(acme, 4)

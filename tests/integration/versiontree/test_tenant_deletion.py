@@ -78,25 +78,42 @@ def world(db: None, redis_client: Redis, artifact_root: Path, upload_root: Path,
     settings.HMI_EXPORT_ROOT = artifact_root.parent / "exports"
     settings.HMI_EXPORT_ROOT.mkdir()
     world = world_build()
-    tenant, owner = world.tenant, world.owner
     other = Tenant.objects.get(slug=OTHERS)
     same = {"train": ("tickets.jsonl", tickets_file())}
     dataset_upload(tenant=other, name="Same", task="classification", files=same, actor=world.stranger)
-    key, _ = api_key_create(tenant=tenant, name="k", scopes=["infer"], created_by=owner)
-    for whose in (tenant, other):
-        for day, prefix in ((1, key.prefix), (1, ""), (2, "")):
-            usage_record(
-                tenant=whose,
-                model_name="triage",
-                inputs=2,
-                tokens=9,
-                day=date(2026, 1, day),
-                key_prefix=prefix,
-            )
-        request_record(RequestEntry(tenant_id=whose.pk, request_id="r", api="infer", status=200))
-        OmittedRequests.unscoped.create(tenant=whose, hour=datetime.now(UTC), requests=1)
-        answers_record(tenant=whose, model_name="triage", version=1, count=AnswerCount(texts=2))
-    invitation_create(tenant=tenant, email="new@example.org", role="viewer", actor=owner)
+    key, _ = api_key_create(tenant=world.tenant, name="k", scopes=["infer"], created_by=world.owner)
+    for whose in (world.tenant, other):
+        use(whose, key.prefix)
+    webhook_create(tenant=world.tenant, url="https://example.org/", kinds=["alias.moved"], actor=world.owner)
+    upload_files(world)
+    build_versions(world)
+    leave_files(world, artifact_root)
+    invitation_create(tenant=world.tenant, email="new@example.org", role="viewer", actor=world.owner)
+    IdempotentResponse.unscoped.create(
+        tenant=world.tenant, key_digest="a" * 64, fingerprint="b" * 64, status=201, encrypted_response=""
+    )
+    return world
+
+
+def use(tenant: Tenant, prefix: str) -> None:
+    """Record requests of two days, by this key and by none."""
+    for day, key in ((1, prefix), (1, ""), (2, "")):
+        usage_record(
+            tenant=tenant,
+            model_name="triage",
+            inputs=2,
+            tokens=9,
+            day=date(2026, 1, day),
+            key_prefix=key,
+        )
+    request_record(RequestEntry(tenant_id=tenant.pk, request_id="r", api="infer", status=200))
+    OmittedRequests.unscoped.create(tenant=tenant, hour=datetime.now(UTC), requests=1)
+    answers_record(tenant=tenant, model_name="triage", version=1, count=AnswerCount(texts=2))
+
+
+def upload_files(world: World) -> None:
+    """An upload with its check, a fine-tuning that waits for its file, and a batch with an answer."""
+    tenant, owner = world.tenant, world.owner
     file = io.BytesIO(b"some text")
     upload = upload_receive(tenant=tenant, filename="a.txt", size=9, stream=file, actor=owner)
     check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=owner, store=False)
@@ -109,6 +126,11 @@ def world(db: None, redis_client: Redis, artifact_root: Path, upload_root: Path,
     )
     batch = batch_create(tenant=tenant, file=lines, model="triage:1", actor=owner)
     OutputFiles(batch.folder, {RESULTS: 0}).write({RESULTS: [b"an answer"]})
+
+
+def build_versions(world: World) -> None:
+    """A domain and a version in training, measurements, and a moved alias that a webhook is sent."""
+    tenant, owner = world.tenant, world.owner
     Coverage.unscoped.create(tenant=tenant, dataset=world.dataset, version=world.root, trigrams=1)
     answers = Artifact.objects.create(kind="answers", digest="a" * 64, size=1, files={})
     Evaluation.unscoped.create(
@@ -116,19 +138,19 @@ def world(db: None, redis_client: Redis, artifact_root: Path, upload_root: Path,
     )
     domain_create(tenant=tenant, parent=world.domain, name="own", corpus=world.corpus, actor=owner)
     hplm_update(hplm=hplm(world), dataset=world.dataset, actor=owner)
-    webhook_create(tenant=tenant, url="https://example.org/", kinds=["alias.moved"], actor=owner)
     alias_move(hplm=hplm(world), name="live", version=world.hplm, actor=owner)
     DemoPart.unscoped.create(
         name="acme/triage", version=1, tenant=tenant, dataset=world.dataset, hplm=hplm(world), made_at=now()
     )
-    IdempotentResponse.unscoped.create(
-        tenant=tenant, key_digest="a" * 64, fingerprint="b" * 64, status=201, encrypted_response=""
-    )
-    takeout = takeout_request(tenant=tenant, actor=owner)
+
+
+def leave_files(world: World, artifact_root: Path) -> None:
+    """A takeout, what an ended attempt of a job left, and a cached conversion."""
+    takeout = takeout_request(tenant=world.tenant, actor=world.owner)
     Takeout.unscoped.filter(pk=takeout.pk).update(state=JobState.SUCCEEDED)
     takeout_path(takeout).write_bytes(b"everything")
     store = ArtifactStore(artifact_root)
-    job = Job.objects.for_tenant(tenant).first()
+    job = Job.objects.for_tenant(world.tenant).first()
     assert job is not None
     for left in (staging_folder(store.root, job.pk), store.root / ".incoming" / f"job-{job.pk}-1"):
         left.mkdir(parents=True)
@@ -136,8 +158,7 @@ def world(db: None, redis_client: Redis, artifact_root: Path, upload_root: Path,
     converted = artifact_root.parent / "converted"
     converted.mkdir()
     (converted / "adapter.zip").write_text("labels")
-    conversion_store(store, conversion_key(tenant, format="peft"), converted)
-    return world
+    conversion_store(store, conversion_key(world.tenant, format="peft"), converted)
 
 
 def hplm(world: World) -> Hplm:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tokenizers
 
-from benchmarks.accuracy.branches import checkpoint_folder
+from benchmarks.accuracy.trained_branches import checkpoint_folder
 from benchmarks.product.first_run import (
     TOKENS,
     Welcome,

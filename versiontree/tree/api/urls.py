@@ -7,10 +7,10 @@ from versiontree.tree.api import (
     estimates,
     fit,
     hplms,
+    label_checks,
     platform_actions,
     predictions,
     rebases,
-    suspects,
     tree,
 )
 
@@ -23,7 +23,7 @@ in_tenant = [
     path("datasets/<int:dataset_id>/fit", fit.DatasetFitView.as_view()),
     path("corpora/<int:corpus_id>/coverage", fit.CorpusCoverageView.as_view()),
     path("datasets/<int:dataset_id>/coverage", fit.DatasetCoverageView.as_view()),
-    path("datasets/<int:dataset_id>/suspects", suspects.DatasetSuspectsView.as_view()),
+    path("datasets/<int:dataset_id>/suspects", label_checks.DatasetSuspectsView.as_view()),
     path("domains", domains.DomainsView.as_view()),
     path("domains/<int:domain_id>", domains.DomainView.as_view()),
     path("domains/<int:domain_id>/versions", domains.DomainVersionsView.as_view()),

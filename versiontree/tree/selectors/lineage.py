@@ -100,9 +100,11 @@ COMPACTS: Final = "compacts"
 """The key in a version's config that lists the ids of the versions merged into its table."""
 
 
+BY_PLATFORM: Final = {"by": "platform"}
 REBASE: Final = "rebase"
 """The key in the config of a rebased version: ``{"id", "version", "onto"}``, the id and number of the version
-of the same model that it took its PET from, and the name of its parent.
+of the same model that it took its PET from, and the name of its parent; and ``BY_PLATFORM`` if no member of
+the tenant asked for it.
 
 In the metrics of its fine-tuning: ``{"trained", "rows", "metric", "old", "new", "p_value"}``, the comparison
 of that PET on both parents on dev rows, and whether it was trained further."""

@@ -2,11 +2,14 @@
 
 A fine-tuning reserves its jobs and its model when it is created, before they exist. ``reserved_by`` is the
 fine-tuning that now creates them, so its own reservation does not count.
+
+Jobs of rebases that the platform started (``by_platform``) are counted apart, up to the same quota, so that
+they take no job from the tenant's own.
 """
 
 from typing import Final
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
@@ -17,25 +20,40 @@ from tenants.usage.services.quotas import (
 )
 from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.tree.models import FineTuning, FineTuningState, Hplm
+from versiontree.tree.selectors.lineage import BY_PLATFORM, REBASE
 
 JOBS_PER_HPLM_VERSION: Final = 2
 """Fine-tune and evaluate. The job of a quick version takes seconds and does not count."""
+_OF_PLATFORM: Final = Q(version__config__contains={REBASE: BY_PLATFORM})
 
 
-def quota_reserve_jobs(*, tenant: Tenant | None, adding: int, reserved_by: FineTuning | None = None) -> None:
+def quota_reserve_jobs(
+    *,
+    tenant: Tenant | None,
+    adding: int,
+    reserved_by: FineTuning | None = None,
+    by_platform: bool = False,
+) -> None:
     """Lock the tenant's quota and check that it allows so many more jobs. The platform has no quota."""
     if tenant is None:
         return
     quota_lock(tenant=tenant)
-    quota_check(tenant=tenant, what="active jobs", having=jobs_in_use(tenant, reserved_by), adding=adding)
+    having = _platform_jobs(tenant) if by_platform else jobs_in_use(tenant, reserved_by)
+    quota_check(tenant=tenant, what="active jobs", having=having, adding=adding)
 
 
-def quota_reserve_version(*, tenant: Tenant | None, jobs: int, reserved_by: FineTuning | None = None) -> None:
+def quota_reserve_version(
+    *,
+    tenant: Tenant | None,
+    jobs: int,
+    reserved_by: FineTuning | None = None,
+    by_platform: bool = False,
+) -> None:
     """As ``quota_reserve_jobs``, and check that the tenant's storage is not full.
 
     The size of the new artifacts is not known yet, so one free byte is enough.
     """
-    quota_reserve_jobs(tenant=tenant, adding=jobs, reserved_by=reserved_by)
+    quota_reserve_jobs(tenant=tenant, adding=jobs, reserved_by=reserved_by, by_platform=by_platform)
     if tenant is not None:
         quota_check_storage(tenant=tenant, adding_bytes=1)
 
@@ -67,8 +85,17 @@ def hplm_name_check(
 
 def jobs_in_use(tenant: Tenant, reserved_by: FineTuning | None = None) -> int:
     """How many active jobs count against the tenant's quota."""
-    active = Job.shown.filter(tenant=tenant, state__in=ACTIVE).exclude(kind=JobKind.QUICK).count()
+    active = jobs_counted().filter(tenant=tenant).count()
     return active + JOBS_PER_HPLM_VERSION * _pending(tenant, reserved_by).count()
+
+
+def jobs_counted() -> QuerySet[Job]:
+    """The active jobs that count against the quotas of their tenants."""
+    return Job.shown.filter(state__in=ACTIVE).exclude(kind=JobKind.QUICK).exclude(_OF_PLATFORM)
+
+
+def _platform_jobs(tenant: Tenant) -> int:
+    return Job.shown.filter(_OF_PLATFORM, tenant=tenant, state__in=ACTIVE).count()
 
 
 def hplms_in_use(tenant: Tenant, reserved_by: FineTuning | None = None) -> int:

@@ -19,7 +19,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import GENERATIVE_TASKS
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.lineage import REBASE
+from versiontree.tree.selectors.lineage import BY_PLATFORM, REBASE
 from versiontree.tree.selectors.rebases import Owner, RebaseOffer, hplms_on, rebase_offer, rebase_offers
 from versiontree.tree.services.aliases import hplm_lock
 from versiontree.tree.services.hplms import hplm_current, hplm_version_create
@@ -34,15 +34,17 @@ REBASE_DUE_TASK: Final = "tree.rebase_models_due"
 
 
 @transaction.atomic
-def hplm_rebase(*, hplm: Hplm, actor: Actor, auto_promote: bool = True) -> Version:
+def hplm_rebase(*, hplm: Hplm, actor: Actor, auto_promote: bool = True, by_platform: bool = False) -> Version:
     """Create the next version of a model, from the PET of its default version, on the newest version of the
     domain or root that that one stands on.
 
-    It inherits the dataset, the settings and the policy. Raises ``not_found`` (deleted), ``invalid_field`` (a
-    generative model), ``model_not_ready`` (no trained version is ready), ``conflict`` (there is no newer
-    version, it was rebased already, has no dataset, or a version is being built), ``quota_exceeded``.
+    It inherits the dataset, the settings and the policy. ``by_platform``: no member of the tenant asked for
+    it, so its jobs are counted apart from the tenant's own. Raises ``not_found`` (deleted),
+    ``invalid_field`` (a generative model), ``model_not_ready`` (no trained version is ready), ``conflict``
+    (there is no newer version, it was rebased already, has no dataset, or a version is being built),
+    ``quota_exceeded``.
     """
-    quota_reserve_version(tenant=hplm.tenant, jobs=JOBS_PER_HPLM_VERSION)
+    quota_reserve_version(tenant=hplm.tenant, jobs=JOBS_PER_HPLM_VERSION, by_platform=by_platform)
     locked = hplm_lock(hplm=hplm)
     offer = _offer(locked)
     before = offer.current
@@ -52,7 +54,8 @@ def hplm_rebase(*, hplm: Hplm, actor: Actor, auto_promote: bool = True) -> Versi
     config = config_inherited(before) | {
         "settings": settings_of(before),
         "auto_promote": auto_promote,
-        REBASE: {"id": before.pk, "version": before.number, "onto": offer.onto},
+        REBASE: {"id": before.pk, "version": before.number, "onto": offer.onto}
+        | (BY_PLATFORM if by_platform else {}),
     }
     assert before.dataset is not None, "an offer without a problem has a dataset"
     version = hplm_version_create(locked, above, before.dataset, config, actor, policy=before.policy)
@@ -103,11 +106,13 @@ class Rebases:
     refused: list[RefusedRebase] = field(default_factory=list)
 
 
-def hplms_rebase(*, hplms: QuerySet[Hplm], actor: Actor, automatic: bool = False) -> Rebases:
+def hplms_rebase(
+    *, hplms: QuerySet[Hplm], actor: Actor, by_platform: bool = False, automatic: bool = False
+) -> Rebases:
     """Rebase each of these models for which that is possible. An error of one does not affect the others.
 
-    An ``automatic`` rebase that failed is not repeated: a person must look at it. Once the quota of a tenant
-    is used up, its other models are left for the next run.
+    ``by_platform``: see ``hplm_rebase``. An ``automatic`` rebase that failed is not repeated: a person must
+    look at it. Once the quota of a tenant is used up, its other models are left for the next run.
     """
     done = Rebases()
     full: set[int] = set()
@@ -116,7 +121,7 @@ def hplms_rebase(*, hplms: QuerySet[Hplm], actor: Actor, automatic: bool = False
         if automatic and (offer.tried or offer.problem or tenant in full):
             continue
         try:
-            done.versions.append(hplm_rebase(hplm=offer.hplm, actor=actor))
+            done.versions.append(hplm_rebase(hplm=offer.hplm, actor=actor, by_platform=by_platform))
         except HmiError as error:
             done.refused.append(RefusedRebase(offer.hplm, error))
             if error.code == ErrorCode.QUOTA_EXCEEDED:
@@ -143,7 +148,7 @@ def owner_rebase(*, kind: str, owner_id: int, user_id: int) -> int:
     if owner is None:
         return 0
     actor = User.objects.filter(pk=user_id).first()
-    return _logged(hplms_rebase(hplms=hplms_on(owner, None), actor=actor), str(owner))
+    return _logged(hplms_rebase(hplms=hplms_on(owner, None), actor=actor, by_platform=True), str(owner))
 
 
 def rebases_due() -> int:
@@ -153,7 +158,7 @@ def rebases_due() -> int:
     lost message left is done later.
     """
     follows = Hplm.unscoped.filter(deleted_at=None, tenant__auto_rebase=True, tenant__suspended_at=None)
-    return _logged(hplms_rebase(hplms=follows, actor=None, automatic=True), "automatic")
+    return _logged(hplms_rebase(hplms=follows, actor=None, by_platform=True, automatic=True), "automatic")
 
 
 def rebases_due_on_commit() -> None:

@@ -145,13 +145,13 @@ def test_a_version_without_a_profile_computes_every_text() -> None:
 
 @pytest.mark.parametrize(
     ("target", "way"),
-    [(0.6, "table"), (0.75, "cheap"), (0.8, "full"), (0.85, "dear"), (0.99, "dear")],
+    [(0.6, "table"), (0.75, "cheap"), (0.8, "full"), (0.85, "better"), (0.99, "better")],
 )
 def test_a_target_is_met_by_the_cheapest_way_or_else_by_the_best(target: float, way: str) -> None:
-    """Both levels together may be better than the level FULL, and are worth more then than it costs."""
-    cheap, dear = candidate(0.75, 20.0), candidate(0.9, 60.0)
-    found = profile(cheap, dear)
-    ways = {"table": Level.TABLE, "cheap": cheap, "full": Level.FULL, "dear": dear}
+    """Both levels together may be better than the level FULL. One that costs more never serves."""
+    cheap, better = candidate(0.75, 20.0), candidate(0.9, 50.0)
+    found = profile(cheap, better, candidate(0.95, 50.1))
+    ways = {"table": Level.TABLE, "cheap": cheap, "full": Level.FULL, "better": better}
     assert found.serving(target) == ways[way]
     assert found.serving() == cheap
 

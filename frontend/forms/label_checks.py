@@ -9,7 +9,7 @@ from django.http import QueryDict
 from tenants.datasets.formats.corrections import Correction
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.uploads import corrected_name
-from versiontree.tree.selectors.suspects import Suspect
+from versiontree.tree.selectors.label_checks import Suspect
 
 
 class Choice(StrEnum):

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.api.jobs import OwnerView
-from versiontree.tree.selectors.suspects import suspects_of, suspects_version
+from versiontree.tree.selectors.label_checks import suspects_of, suspects_version
 
 
 class SuspectSerializer(serializers.Serializer[Any]):

@@ -14,13 +14,13 @@ from tenants.base.plurals import counted
 from versiontree.jobs.models import JobState
 from versiontree.tree.models import Version
 from versiontree.tree.promotion import LOWER_IS_BETTER, comparison_of_version
+from versiontree.tree.selectors.label_checks import suspects_count
 from versiontree.tree.selectors.readiness import time_until_ready
-from versiontree.tree.selectors.suspects import suspects_count
 from versiontree.tree.selectors.versions import is_number
 
 
 @dataclass(frozen=True, slots=True)
-class FirstVersions:
+class QuickVersionPanel:
     """The headline and figures of both first versions of a model. `job` is the one that is watched while they
     are built, or that failed; None if there is none. `answers`: there is a default version.
 
@@ -48,7 +48,7 @@ class _Building:
     note: str
 
 
-def first_versions(versions: Sequence[Version], default: Version | None) -> FirstVersions | None:
+def quick_version_panel(versions: Sequence[Version], default: Version | None) -> QuickVersionPanel | None:
     """Return the quick and the trained version of a new model; None for others, and once it was updated.
 
     ``versions``: its newest ones, newest first, with their jobs.
@@ -58,7 +58,7 @@ def first_versions(versions: Sequence[Version], default: Version | None) -> Firs
     trained, quick = versions
     building = {version.pk: _building(version) for version in versions}
     jobs = [one.job for version in (quick, trained) if (one := building[version.pk]) is not None]
-    return FirstVersions(
+    return QuickVersionPanel(
         headline=_headline(trained, default, building[quick.pk], building[trained.pk]),
         tiles=[
             _tile("Quick version", quick, default, building[quick.pk]),

@@ -47,7 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         rows = measure(options, Path(folder), QUICK_TEXTS if options.quick else HELD_OUT_TEXTS)
     figures = {f"cut_{row['rows by']}": row["cut"] for row in rows}
-    return harness.publish(harness.Report("rows", {"corpus": options.corpus.name}, rows, figures), options)
+    return harness.publish(
+        harness.Report("table rows", {"corpus": options.corpus.name}, rows, figures), options
+    )
 
 
 def measure(options: Namespace, folder: Path, texts: int) -> list[harness.Row]:

@@ -6,12 +6,12 @@ from typing import Any
 
 from django.forms import BoundField
 
-from frontend.forms.suspects import CorrectionsForm, suspect_field
+from frontend.forms.label_checks import CorrectionsForm, suspect_field
 from frontend.presenters.data import row_texts
 from tenants.base.plurals import counted
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.previews import truncated_row
-from versiontree.tree.selectors.suspects import Suspect
+from versiontree.tree.selectors.label_checks import Suspect
 from versiontree.tree.selectors.versions import as_mapping
 
 TOKENS_AROUND = 12

@@ -4,8 +4,8 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
-from frontend.forms.suspects import Choice, CorrectionsForm
-from frontend.presenters.suspects import suspect_rows
+from frontend.forms.label_checks import Choice, CorrectionsForm
+from frontend.presenters.label_checks import suspect_rows
 from frontend.shortcuts import redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
 from tenants.base.errors import ErrorCode, HmiError
@@ -14,7 +14,7 @@ from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.uploads import dataset_of
 from tenants.datasets.services.corrections import dataset_correct
 from versiontree.tree.models import Version
-from versiontree.tree.selectors.suspects import Suspect, suspects_of, suspects_version
+from versiontree.tree.selectors.label_checks import Suspect, suspects_of, suspects_version
 
 
 @require_GET
