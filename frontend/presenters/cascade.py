@@ -78,12 +78,11 @@ def cascade_profile(step: LineageStep) -> CascadeProfile | None:
 def cascade_summary(profile: CascadeProfile, metrics: Mapping[str, Any]) -> CascadeSummary:
     """Return what the page shows of a profile; `metrics` are those of the version."""
     name, serving = _metric_key(metrics), profile.serving()
-    cross_fitted = int((profile.report or {}).get("cross_fitted", 0))
     ways: list[tuple[str, Serving]] = [(TABLE, Level.TABLE), (CASCADE, serving), (FULL, Level.FULL)]
     return CascadeSummary(
         metric=metric_label(name),
-        rows=profile.rows - cross_fitted,
-        cross_fitted=cross_fitted,
+        rows=profile.rows - profile.cross_fitted,
+        cross_fitted=profile.cross_fitted,
         answers=_answers(profile, serving),
         computed=profile.computed(serving),
         loss=_loss(profile, serving, name),

@@ -96,10 +96,11 @@ Serving = Level | Candidate
 class CascadeProfile:
     """cascade.json of a model. threshold: as calibrated at the level TABLE. coefficients: see `Dispatcher`.
     candidates: by rising cost; chosen: the place of the one that serves if the cascade does. serves: how the
-    policy CASCADE answers without a target. report: further figures of the choice, for people. coverage: of
-    the tokens of dev. same_within: numbers of both levels that differ by no more are the same answer. costs:
-    from which all milliseconds follow; without them these are shares of the level FULL. None where they are
-    not known."""
+    policy CASCADE answers without a target. rows: that it was fitted on; cross_fitted: how many of these are
+    of the training split, answered by models that had not learnt them. report: further figures of the choice,
+    for people. coverage: of the tokens of dev. same_within: numbers of both levels that differ by no more are
+    the same answer. costs: from which all milliseconds follow; without them these are shares of the level
+    FULL. None where they are not known."""
 
     kind: OutputKind
     table: LevelProfile
@@ -110,6 +111,7 @@ class CascadeProfile:
     threshold: Share = 0.5
     coefficients: tuple[Coefficient, ...] = ()
     rows: Count = 0
+    cross_fitted: Count = 0
     report: Mapping[str, Any] | None = None
     coverage: Coverage | None = None
     same_within: NotNegative | None = None

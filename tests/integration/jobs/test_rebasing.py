@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from inference.cascade.profile import CascadeProfile
 from tests.integration.jobs.world import World, finish, learn_well, store
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import domain_of, hplm_of, jobs_in_order
@@ -75,7 +76,10 @@ def test_a_rebased_version_has_the_same_pet_if_its_dev_metric_held_and_is_traine
     assert (found["trained"], found["old"], found["p_value"]) == (False, found["new"], 1.0)
     assert (second.parent, weights(second)) == (same, weights(model))
     assert second.metrics["fine_tune"]["dev"]["value"] == model.metrics["fine_tune"]["dev"]["value"]
-    assert (store().path("hplm", second.digest) / "cascade.json").is_file()
+    kept, fitted = (CascadeProfile.load(store().path("hplm", one.digest)) for one in (second, model))
+    assert kept is not None
+    assert kept.cross_fitted
+    assert kept == fitted, "the few dev rows of the new parent would tell less"
     compared = comparison_of_version(second)
     assert compared is not None
     assert (compared.version, compared.problem, compared.dev_left_out) == (1, "", 0)

@@ -123,12 +123,8 @@ class _Fitting:
             self._base.threshold,
             self._base.coefficients,
             len(outputs.table),
-            {
-                "dispatcher": self._choice.report,
-                "max_loss": MAX_LOSS,
-                "fitted": self._enough,
-                "cross_fitted": len(outputs.table) - len(self._dev.table),
-            },
+            len(outputs.table) - len(self._dev.table),
+            {"dispatcher": self._choice.report, "max_loss": MAX_LOSS, "fitted": self._enough},
             sum(self._dev.coverage, Coverage()),
             same_within(outputs),
             self._costs,
@@ -249,5 +245,6 @@ def summary(profile: CascadeProfile) -> dict[str, Any]:
         "ece": {"table": profile.table.ece, "full": profile.full.ece},
         "ece_before": {"table": profile.table.ece_before, "full": profile.full.ece_before},
         "candidates": len(profile.candidates),
+        "cross_fitted": profile.cross_fitted,
         **(profile.report or {}),
     }
