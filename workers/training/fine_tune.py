@@ -1,5 +1,6 @@
 """Fine-tune an hPLM: train a PET and a head; everything around them stays frozen (paper section 5.2)."""
 
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
@@ -7,13 +8,14 @@ from typing import Any, cast
 import torch
 
 from inference.cascade.dispatcher import Level
+from inference.cascade.profile import CascadeProfile
 from inference.hplm.heads import Head, Pooling
 from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetWeights, UpperShape
 from inference.text.tasks import Task
 from workers.training.cascade.costs import measure_costs
 from workers.training.cascade.cross_fitting import cross_fit, may_gain_from_cross_fitting
-from workers.training.cascade.outputs import read_both_levels
+from workers.training.cascade.outputs import OutputsByLevel, read_both_levels
 from workers.training.cascade.selection import fit_profile, summary
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles, read_examples
@@ -74,16 +76,11 @@ def fine_tune(
         report["warm_start"] = model.warm_start(earlier, kind.training_head(earlier.head), kind.labels)
     search = LearningRateSearch(model, backbone, splits, kind, settings, reporter, checkpoints)
     report |= search.run()
-    outputs = read_both_levels(model, backbone, splits["dev"], kind, reporter)
+    # Half of the epochs: what a level loses hardly depends on them.
+    epochs = math.ceil(search.epochs / 2)
+    once = replace(settings, learning_rate=report["learning_rate"], epochs=epochs, trials=1)
+    outputs, profile = _fit_cascade(model, backbone, splits, kind, once, reporter, checkpoints)
     answers = outputs.answers(Level[settings.lower_mode.upper()])
-    costs = measure_costs(model, backbone, splits["dev"])
-    profile = fit_profile(outputs, costs)
-    if may_gain_from_cross_fitting(profile, splits):
-        once = replace(settings, learning_rate=report["learning_rate"], epochs=search.epochs, trials=1)
-        cross_fitted = cross_fit(
-            lambda: _new_model(backbone, settings, kind), backbone, splits, kind, once, reporter, checkpoints
-        )
-        profile = fit_profile(outputs, costs, cross_fitted)
     report["dev"] = split_metrics(splits["dev"], answers, kind, examples["train"])
     report["cascade"] = summary(profile)
     report |= _training_report(splits["train"], kind, replace(settings, epochs=search.epochs))
@@ -91,6 +88,34 @@ def fine_tune(
         _to_hplm(model, kind, splits["train"], report).to("cpu", torch.float32).save(out)
         profile.save(out)
     return report | {"labels": kind.labels, "bytes": Hplm.load(out, dtype=torch.float16).bytes}
+
+
+def _fit_cascade(
+    model: TaskModel,
+    backbone: Backbone,
+    splits: dict[str, PreparedSplit],
+    kind: TaskKind,
+    settings: FineTuneSettings,
+    reporter: Reporter,
+    checkpoints: CheckpointStore,
+) -> tuple[OutputsByLevel, CascadeProfile]:
+    """The model's outputs for the dev split, and the profile by these and, if they are few, by
+    cross-fitting with these settings."""
+    outputs = read_both_levels(model, backbone, splits["dev"], kind, reporter)
+    costs = measure_costs(model, backbone, splits["dev"])
+    profile = fit_profile(outputs, costs)
+    if may_gain_from_cross_fitting(profile, splits):
+        folds = cross_fit(
+            lambda: _new_model(backbone, settings, kind),
+            backbone,
+            splits,
+            kind,
+            settings,
+            reporter,
+            checkpoints,
+        )
+        profile = fit_profile(outputs, costs, folds)
+    return outputs, profile
 
 
 def _modes(split: str, settings: FineTuneSettings) -> list[LowerMode]:

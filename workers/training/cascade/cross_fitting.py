@@ -11,7 +11,7 @@ import numpy as np
 
 from inference.cascade.dispatcher import Level
 from inference.cascade.profile import CascadeProfile
-from workers.training.cascade.outputs import OutputsByLevel, joined, read_both_levels, text_hash
+from workers.training.cascade.outputs import OutputsByLevel, read_both_levels, text_hash
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import Example
 from workers.training.lower_states import LOWER_MODES
@@ -43,9 +43,9 @@ def cross_fit(
     settings: FineTuneSettings,
     reporter: Reporter,
     checkpoints: CheckpointStore,
-) -> OutputsByLevel:
-    """The outputs for the rows of splits["train"] at both levels. Each comes from a model that was trained on
-    the other fold, with these settings, and whose epoch was chosen on dev.
+) -> list[OutputsByLevel]:
+    """The outputs for each fold of splits["train"] at both levels, by a model that was trained on the other
+    one with these settings, and whose epoch was chosen on dev.
 
     new_model: returns one that no training row has changed. Together the trainings cost as much as one of all
     rows.
@@ -56,7 +56,7 @@ def cross_fit(
         given = {**splits, "train": train.subset(rest)}
         LearningRateSearch(model, backbone, given, kind, settings, reporter, checkpoints, stage).run()
         found.append(read_both_levels(model, backbone, train.subset(fold), kind, reporter))
-    return joined(found)
+    return found
 
 
 def _folds(examples: Sequence[Example]) -> Iterator[tuple[list[int], list[int]]]:

@@ -1,7 +1,7 @@
 """A model's outputs for a split at both levels, and what the cascade reads of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -76,6 +76,14 @@ class OutputsByLevel:
     def answers(self, level: Level) -> list[Any]:
         """What each example is answered at this level."""
         return [self.kind.predict(one) for one in self.at(level)]
+
+    def divided(self, table: float, full: float) -> "OutputsByLevel":
+        """With the logits of each level divided by these temperatures."""
+        levels = (
+            [replace(one, outputs=[logits / by for logits in one.outputs]) for one in level]
+            for level, by in ((self.table, table), (self.full, full))
+        )
+        return replace(self, **dict(zip(("table", "full"), levels, strict=True)))
 
     def least_sure(self, confidences: Sequence[float | None]) -> npt.NDArray[np.float64]:
         """The confidence [E] of each example: that of its least sure sequence, 1.0 where none has any."""

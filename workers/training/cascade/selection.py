@@ -75,21 +75,21 @@ def choose(ways: Sequence[Way], full: Way) -> Serving:
 
 
 def fit_profile(
-    dev: OutputsByLevel, costs: LevelCosts, cross_fitted: OutputsByLevel | None = None
+    dev: OutputsByLevel, costs: LevelCosts, folds: Sequence[OutputsByLevel] = ()
 ) -> CascadeProfile:
-    """Fit the cascade on a dev split, and on training rows that were answered by models trained without them.
-    costs: of a text at each level."""
-    return _Fitting(dev, costs, cross_fitted).profile()
+    """Fit the cascade on a dev split, and on folds of training rows, each answered by a model that was
+    trained without it. costs: of a text at each level."""
+    return _Fitting(dev, costs, folds).profile()
 
 
 class _Fitting:
     """Labelled rows, and what is fitted on them before candidates are compared. Below MIN_ROWS nothing is.
 
-    Reliability is that of the dev rows alone, which the model itself answers.
+    Temperatures and reliability are those of the dev rows, which the model itself answers.
     """
 
-    def __init__(self, dev: OutputsByLevel, costs: LevelCosts, cross_fitted: OutputsByLevel | None) -> None:
-        outputs = joined([dev, cross_fitted]) if cross_fitted else dev
+    def __init__(self, dev: OutputsByLevel, costs: LevelCosts, folds: Sequence[OutputsByLevel]) -> None:
+        outputs = joined([dev, *(_as_sure_as(dev, fold) for fold in folds)])
         self._dev, self._outputs, self._costs = dev, outputs, costs
         self._enough = len(outputs.table) >= MIN_ROWS
         self._milliseconds = text_costs(costs, [len(one) for one, _ in outputs.sequences(Level.TABLE)])
@@ -132,7 +132,8 @@ class _Fitting:
 
     def _level_profile(self, level: Level) -> LevelProfile:
         outputs = self._outputs
-        temperature = fit_temperature(outputs, level) if self._enough else 1.0
+        has_dev = len(self._dev.table) >= MIN_ROWS
+        temperature = fit_temperature(self._dev if has_dev else outputs, level) if self._enough else 1.0
         answers = level_answers(outputs, level, temperature)
         platt = fit_platt(outputs.output_kind, *answers) if self._enough else UNSCALED
         before = reliability_of(self._dev, level, 1.0)
@@ -193,6 +194,15 @@ class _Fitting:
         """Which dev sequences [S] this cutoff sends on."""
         dispatcher = replace(self._base, cutoff=cutoff, slope=SLOPE)
         return escalated_by(dispatcher, self._choice.certainties, self._outputs.draws)
+
+
+def _as_sure_as(dev: OutputsByLevel, fold: OutputsByLevel) -> OutputsByLevel:
+    """The fold with logits that need the temperatures of dev. A model of fewer rows is surer than it should
+    be by more."""
+    if len(dev.table) < MIN_ROWS:
+        return fold
+    table, full = (fit_temperature(fold, level) / fit_temperature(dev, level) for level in Level)
+    return fold.divided(table, full)
 
 
 def _undominated(candidates: Sequence[Candidate], chosen: Candidate) -> list[Candidate]:

@@ -64,16 +64,25 @@ def labelled_by_chance(path: Path, words: list[str], seed: int) -> Path:
 def test_the_table_serves_if_training_rows_show_what_few_dev_rows_cannot() -> None:
     dev, more = agreeing(60), agreeing(1000)
     assert fit_profile(dev, COSTS).serving() is Level.FULL
-    profile = fit_profile(dev, COSTS, more)
+    profile = fit_profile(dev, COSTS, [more])
     assert profile.serving() is Level.TABLE
     assert profile.rows == 1060
 
 
-def test_the_reliability_that_people_see_is_that_of_the_model_itself() -> None:
-    dev, more = classified(200, seed=1), classified(1000, seed=2, sharpness=3.0)
-    profile = fit_profile(dev, COSTS, more)
-    assert sum(one.rows for one in profile.full.bins) == 200
-    assert profile.full.bins_before == fit_profile(dev, COSTS).full.bins_before
+def test_calibration_is_that_of_the_model_itself() -> None:
+    dev, surer = classified(200, seed=1), classified(1000, seed=2, sharpness=3.0)
+    alone, profile = fit_profile(dev, COSTS), fit_profile(dev, COSTS, [surer])
+    for level in ("table", "full"):
+        of_dev, both = getattr(alone, level), getattr(profile, level)
+        assert (both.temperature, both.bins, both.ece) == (of_dev.temperature, of_dev.bins, of_dev.ece)
+
+
+def test_a_surer_model_of_fewer_rows_changes_no_choice() -> None:
+    dev = classified(200, seed=1)
+    calm, surer = (fit_profile(dev, COSTS, [classified(1000, seed=2, sharpness=by)]) for by in (1.0, 3.0))
+    assert surer.serves == calm.serves
+    assert [one.cutoff for one in surer.candidates] == [one.cutoff for one in calm.candidates]
+    assert [one.metric for one in surer.candidates] == pytest.approx([one.metric for one in calm.candidates])
 
 
 def test_a_small_dev_split_is_joined_by_every_training_row(branch: Branch, tmp_path: Path) -> None:
