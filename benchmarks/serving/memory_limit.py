@@ -9,8 +9,7 @@ from typing import Final
 CGROUPS: Final = Path("/sys/fs/cgroup")
 UNLIMITED: Final = {"memory.max": "max", "memory.limit_in_bytes": "-1"}
 """The file of the limit by version 2 and by version 1, and how it is lifted."""
-ANONYMOUS: Final = ("anon", "rss")
-"""What the two versions call memory that no file stands behind."""
+USED: Final = {"memory.max": "memory.current", "memory.limit_in_bytes": "memory.usage_in_bytes"}
 
 
 class NoMemoryCgroupError(Exception):
@@ -25,10 +24,9 @@ class MemoryLimit:
         self._limit = next(folder / name for name in UNLIMITED if (folder / name).is_file())
 
     @property
-    def anonymous_bytes(self) -> int:
-        """What the process has allocated in this cgroup, without the page cache."""
-        lines = (self._folder / "memory.stat").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) for line in lines if line.split()[0] in ANONYMOUS)
+    def used_bytes(self) -> int:
+        """What counts in the limit now, the page cache included."""
+        return int((self._folder / USED[self._limit.name]).read_text(encoding="ascii"))
 
     def set(self, limit_bytes: int) -> None:
         """Bound everything, the page cache of files that are read from now on included."""

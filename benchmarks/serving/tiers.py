@@ -90,8 +90,8 @@ class Bench:
     def report(self) -> harness.Report:
         """Measure without a limit, to know what the process itself takes, and then with it."""
         self._turn(Way())
-        limit_bytes = self._limit.anonymous_bytes + self._memory
-        self._limit.set(limit_bytes)
+        self._tables.empty_page_cache()
+        self._limit.set(self._limit.used_bytes + self._memory)
         found = interleaved(
             {name: partial(self._measure, name, way) for name, way in WAYS.items()},
             repeats=self._repeats,
