@@ -113,6 +113,7 @@ def check_plot(folder: Path, config: RootConfig, *, ends: bool) -> None:
         raise HplmError("corrupt_artifact", "the positions or types of the table are not those of this root")
     for start in range(0, len(table), CHECK_BATCH):
         rows = table.rows[start : start + CHECK_BATCH]
+        table.read_ahead(np.arange(start, start + len(rows)))
         parts = [rows[name] for name in rows.dtype.names or ()]
         if not all(bool(np.isfinite(part).all()) for part in parts):
             raise HplmError("corrupt_artifact", "the table holds NaN or infinite numbers")

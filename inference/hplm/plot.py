@@ -23,6 +23,7 @@ from inference.hplm.fragments import (
     shorten,
     unique,
 )
+from inference.hplm.mapped_rows import MappedRows
 from inference.hplm.quantization import DTYPES, read_rows, row_dtype
 from inference.hplm.row_cache import SearchResult
 
@@ -40,7 +41,8 @@ class PlotTable:
     """An immutable lookup table, whose vectors are memory-mapped.
 
     keys [R] int64, ascending. rows [R] of `row_dtype`, read-only: row i has the vectors [n, d] of keys[i].
-    composition: float32, of the lower layers that the table was built from. metadata: plot.json.
+    composition: float32, of the lower layers that the table was built from. metadata: plot.json. mapped:
+    where the rows lie, None for rows in memory.
     """
 
     def __init__(
@@ -49,11 +51,13 @@ class PlotTable:
         rows: NDArray[np.void],
         composition: Composition,
         metadata: dict[str, Any],
+        mapped: MappedRows | None = None,
     ) -> None:
         self.keys = keys
         self.rows = rows
         self.composition = composition
         self.metadata = metadata
+        self._mapped = mapped
         n, hidden = rows.dtype["values"].shape
         self.n, self.hidden = int(n), int(hidden)
         names = level_names(self.n)
@@ -73,11 +77,13 @@ class PlotTable:
         # LMDB maps the file. Reading a truncated one would kill the process with SIGBUS.
         _require_size(folder / INDEX_FILE, metadata.get("index_bytes"))
         keys = _read_index(folder / INDEX_FILE, count)
-        rows = _map_rows(folder / VECTORS_FILE, count, row)
+        _require_size(folder / VECTORS_FILE, count * row.itemsize)
+        mapped = MappedRows(folder / VECTORS_FILE, row) if count else None  # an empty file cannot be mapped
+        rows = np.empty(0, dtype=row) if mapped is None else mapped.rows
         composition = Composition.from_tensors(to_float32(read_weights(folder / COMPOSITION_FILE)))
         if composition.hidden != row["values"].shape[1]:
             raise HplmError("corrupt_artifact", f"{COMPOSITION_FILE} has hidden size {composition.hidden}")
-        return cls(keys, rows, composition, metadata)
+        return cls(keys, rows, composition, metadata, mapped)
 
     @property
     def dtype(self) -> str:
@@ -100,7 +106,13 @@ class PlotTable:
     def read(self, at: NDArray[np.int64], out: NDArray[np.float16]) -> None:
         """Read the vectors of rows ``at`` [k] int64 into ``out`` [k, n, d] float16."""
         if len(at):
+            self.read_ahead(at)
             read_rows(self.rows, at, out)
+
+    def read_ahead(self, at: NDArray[np.int64]) -> None:
+        """See `MappedRows`; does nothing for rows in memory."""
+        if self._mapped is not None:
+            self._mapped.read_ahead(at)
 
     def find(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
         """The row [...] int64 of each key [...] int64, -1 if the table does not have it."""
@@ -244,11 +256,3 @@ def _require_size(path: Path, size: object) -> None:
         raise HplmError("corrupt_artifact", f"{path.name} is missing")
     if path.stat().st_size != size:
         raise HplmError("corrupt_artifact", f"{path.name} is not {size} bytes long")
-
-
-def _map_rows(path: Path, count: int, row: np.dtype[np.void]) -> NDArray[np.void]:
-    _require_size(path, count * row.itemsize)
-    if count == 0:  # an empty file cannot be mapped
-        return np.empty(0, dtype=row)
-    mapped = np.memmap(path, dtype=row, mode="r", shape=(count,))
-    return mapped.view(np.ndarray)  # slices of np.memmap are slower

@@ -178,6 +178,7 @@ def _batches(
 
 def _as_stored(table: PlotTable, at: NDArray[np.int64], dtype: str) -> NDArray[np.void]:
     if table.dtype == dtype:
+        table.read_ahead(at)
         return table.rows.take(at)
     vectors = np.empty((len(at), table.n, table.hidden), dtype=np.float16)
     table.read(at, vectors)

@@ -191,6 +191,16 @@ def test_lookups_skip_a_level_that_is_not_in_the_ladder_also_after_merging(tmp_p
         assert keys.tolist() == fr.pack(np.array([alone, at_end])).tolist()
 
 
+@pytest.mark.parametrize("at", [[], [0], [2999], [0, 1, 2, 1500, 2999, 1500], list(range(3000))])
+def test_rows_may_be_read_ahead_in_any_order(tmp_path: Path, at: list[int]) -> None:
+    """Of a file of several pages, whose last is not full."""
+    table, rows = write(tmp_path, some(3000)), np.array(at, dtype=np.int64)
+    table.read_ahead(rows)
+    found = np.empty((len(at), 3, HIDDEN), dtype=np.float16)
+    table.read(rows, found)
+    assert (found == vectors_of(some(3000))[rows]).all()
+
+
 def test_the_index_maps_big_endian_keys_to_rows(tmp_path: Path) -> None:
     keys = np.array([5, 70_000, 1 << 60], dtype=np.int64)
     write(tmp_path, fr.unpack(keys))
