@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 
 from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.checkpoint import open_decoder_checkpoint
@@ -19,6 +20,7 @@ from tests.unit.tiny_decoder import (
     CHAT_TEMPLATE,
     EOS,
     FAMILIES,
+    VOCAB,
     tiny_decoder,
     tiny_decoder_folder,
 )
@@ -275,6 +277,26 @@ def test_a_tokenizer_of_another_model_is_unsupported(folder: Path) -> None:
     tokenizer["model"]["vocab"]["zygote"] = 5000
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     assert "5000" in unsupported(folder)
+
+
+def add_token(folder: Path, text: str) -> None:
+    """Add a token behind the vocabulary."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.add_special_tokens([text])
+    assert tokenizer.token_to_id(text) >= VOCAB
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def test_a_placeholder_without_an_embedding_is_no_token(folder: Path) -> None:
+    add_token(folder, "<image>")
+    tokenizer = Tokenizer.from_str(open_decoder_checkpoint(folder).tokenizer)
+    assert tokenizer.token_to_id("<image>") is None
+    assert tokenizer.decode(tokenizer.encode("an <image>").ids) == "an <image>"
+
+
+def test_a_token_of_chats_without_an_embedding_is_unsupported(folder: Path) -> None:
+    add_token(folder, "[assistant]")
+    assert str(VOCAB) in unsupported(folder)
 
 
 @pytest.mark.parametrize("source", ["nowhere", "nowhere.gguf"])
