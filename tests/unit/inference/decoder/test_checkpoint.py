@@ -283,7 +283,7 @@ def add_token(folder: Path, text: str) -> None:
     """Add a token behind the vocabulary."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.add_special_tokens([text])
-    assert tokenizer.token_to_id(text) >= VOCAB
+    assert tokenizer.get_vocab()[text] >= VOCAB
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
