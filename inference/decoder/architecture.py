@@ -17,6 +17,7 @@ ATTENTION_PROJECTIONS: Final = PROJECTIONS[:4]
 
 MAX_LAYERS: Final = 1024
 MAX_POSITIONS: Final = 1 << 21
+MAX_SIZE: Final = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,10 @@ class DecoderArchitecture:
                 "unsupported_checkpoint",
                 f"config.json: {self.layers} layers and a context of {self.positions} tokens; "
                 f"{MAX_LAYERS} and {MAX_POSITIONS} are the most",
+            )
+        if (largest := max(self.vocab, self.hidden, self.inner, self.heads, self.head_size)) > MAX_SIZE:
+            raise HplmError(
+                "unsupported_checkpoint", f"config.json: a size of {largest}; {MAX_SIZE} is the most"
             )
         if self.heads % self.kv_heads:
             raise HplmError(

@@ -1,9 +1,12 @@
 """Checked values of a decoder's config.json."""
 
+import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from inference.errors import HplmError
+
+MAX_FLOAT: Final = sys.float_info.max
 
 
 def config_flag(raw: Mapping[str, Any], name: str, *, default: bool) -> bool:
@@ -17,7 +20,7 @@ def config_flag(raw: Mapping[str, Any], name: str, *, default: bool) -> bool:
 def config_float(raw: Mapping[str, Any], name: str, default: float) -> float:
     """A positive number of a config.json. Raises HplmError(unsupported_checkpoint) for another value."""
     value = raw.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_FLOAT:
         raise HplmError("unsupported_checkpoint", f"config.json: {name} is {value!r}, not a positive number")
     return float(value)
 

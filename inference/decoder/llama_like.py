@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from inference.decoder.architecture import ATTENTION_PROJECTIONS, DecoderArchitecture
+from inference.decoder.architecture import ATTENTION_PROJECTIONS, MAX_LAYERS, DecoderArchitecture
 from inference.decoder.config_values import config_flag, config_float, head_size_of, require_flag
 from inference.decoder.family import DecoderFamily
 from inference.decoder.rotary import Rotary
@@ -32,7 +32,7 @@ _OTHER_NAMES: Final = {
 }
 _FUSED: Final = {"self_attn.qkv_proj": ("query", "key", "value"), "mlp.gate_up_proj": ("gate", "up")}
 _MLP: Final = ("gate", "up", "down")
-_LOCAL, _GLOBAL = "sliding_attention", "full_attention"
+_LOCAL, _GLOBAL = _KINDS = ("sliding_attention", "full_attention")
 
 
 def _parse(raw: Mapping[str, Any], **parts: Any) -> DecoderArchitecture:
@@ -46,7 +46,7 @@ def _parse(raw: Mapping[str, Any], **parts: Any) -> DecoderArchitecture:
         "vocab": config_int(raw, "vocab_size"),
         "hidden": hidden,
         "inner": config_int(raw, "intermediate_size"),
-        "layers": config_int(raw, "num_hidden_layers"),
+        "layers": _layers(raw),
         "heads": heads,
         "kv_heads": kv_heads,
         "head_size": head_size,
@@ -77,23 +77,28 @@ def _biases(raw: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _windows(raw: Mapping[str, Any], is_local: Callable[[int], bool]) -> dict[str, Any]:
     """The window, and the layers with it: those that `layer_types` names, or else `is_local`."""
-    kinds, layers, size = (
-        raw.get("layer_types"),
-        config_int(raw, "num_hidden_layers"),
-        raw.get("sliding_window"),
-    )
+    kinds, layers = raw.get("layer_types"), _layers(raw)
+    if kinds is None and raw.get("sliding_window") is None:
+        return {}
     if kinds is None:
-        local = [] if size is None else [layer for layer in range(layers) if is_local(layer)]
-    elif (
-        isinstance(kinds, list) and len(kinds) == layers and all(kind in (_LOCAL, _GLOBAL) for kind in kinds)
-    ):
-        local = [layer for layer, kind in enumerate(kinds) if kind == _LOCAL]
-    else:
+        kinds = [_LOCAL if is_local(layer) else _GLOBAL for layer in range(layers)]
+    if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in _KINDS for kind in kinds):
         raise HplmError(
             "unsupported_checkpoint",
-            f"config.json: layer_types must name {_GLOBAL} or {_LOCAL} for each of the {layers} layers",
+            f"config.json: layer_types must name {' or '.join(_KINDS)} for each of the {layers} layers",
         )
-    return {"window": config_int(raw, "sliding_window"), "local_layers": tuple(local)} if local else {}
+    local = tuple(layer for layer, kind in enumerate(kinds) if kind == _LOCAL)
+    return {"window": config_int(raw, "sliding_window"), "local_layers": local} if local else {}
+
+
+def _layers(raw: Mapping[str, Any]) -> int:
+    """The number of layers, small enough to list them."""
+    layers = config_int(raw, "num_hidden_layers")
+    if not 0 < layers <= MAX_LAYERS:
+        raise HplmError(
+            "unsupported_checkpoint", f"config.json: {layers} layers; 1 to {MAX_LAYERS} are supported"
+        )
+    return layers
 
 
 def _optional_windows(raw: Mapping[str, Any], is_local: Callable[[int], bool]) -> dict[str, Any]:
@@ -150,7 +155,7 @@ def _parse_gemma3(raw: Mapping[str, Any]) -> DecoderArchitecture:
         query_key_norm=True,
         block_norm=True,
         norm_offset=1.0,
-        embedding_scale=math.sqrt(config_int(raw, "hidden_size")),
+        embedding_scale=math.sqrt(config_float(raw, "hidden_size", 2304.0)),
         attention_scale=config_float(raw, "query_pre_attn_scalar", 256.0) ** -0.5,
         **_windows(raw, lambda layer: (layer + 1) % pattern != 0),
     )
@@ -199,7 +204,7 @@ _SMOLLM3_DEFAULTS: Final = {
 
 def _unrotated_layers(raw: Mapping[str, Any]) -> tuple[int, ...]:
     """The layers that `no_rope_layers` has a 0 for, or else one layer of each `no_rope_layer_interval`."""
-    layers, flags = config_int(raw, "num_hidden_layers"), raw.get("no_rope_layers")
+    layers, flags = _layers(raw), raw.get("no_rope_layers")
     if flags is None:
         interval = _interval(raw, "no_rope_layer_interval", 4)
         return tuple(range(interval - 1, layers, interval))

@@ -77,7 +77,7 @@ class Rotary:
                 original_positions=int(given.get("original_max_position_embeddings") or 0),
                 share=float(partial),
             )
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise HplmError("unsupported_checkpoint", f"config.json: rotary parameters: {error}") from error
 
     @classmethod
