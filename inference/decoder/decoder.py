@@ -75,15 +75,14 @@ class Decoder:
         self._activation = ACTIVATIONS[architecture.activation]
         self._head = self.weights["embed.weight" if architecture.tied else "head.weight"]
         self._norms = {
-            name: self.weights[f"{name}.weight"].float() + architecture.norm_offset
-            for name in (name.removesuffix(".weight") for name in self.weights)
-            if name.endswith("norm")
+            name.removesuffix(".weight"): weight.float() + architecture.norm_offset
+            for name, weight in self.weights.items()
+            if name.endswith("norm.weight")
         }
         self._rotary_of = [architecture.rotary_of(layer) for layer in range(architecture.layers)]
         self._rotary_tables = {
             rotary: rotary.table(architecture.head_size, architecture.positions).to(self.device, self.dtype)
-            for rotary in {*self._rotary_of} - {None}
-            if rotary is not None
+            for rotary in filter(None, set(self._rotary_of))
         }
 
     @property
