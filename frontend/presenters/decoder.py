@@ -8,7 +8,18 @@ from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.lineage import LineageStep
 from versiontree.tree.selectors.versions import as_mapping
 
-FAMILIES: Final = {"llama": "LLaMA", "qwen2": "Qwen2", "qwen3": "Qwen3", "gpt2": "GPT-2", "opt": "OPT"}
+FAMILIES: Final = {
+    "llama": "LLaMA",
+    "mistral": "Mistral",
+    "qwen2": "Qwen2",
+    "qwen3": "Qwen3",
+    "gemma3_text": "Gemma 3",
+    "smollm3": "SmolLM3",
+    "granite": "Granite",
+    "phi3": "Phi-3",
+    "gpt2": "GPT-2",
+    "opt": "OPT",
+}
 NUMBERS: Final = (
     ("parameters", "Parameters"),
     ("layers", "Layers"),

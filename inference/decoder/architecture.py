@@ -1,6 +1,7 @@
 """The hyperparameters of a decoder, with the same names for all model families."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,8 +13,11 @@ from inference.errors import HplmError
 PROJECTIONS: Final = ("query", "key", "value", "output", "gate", "up", "down")
 """The linear maps of a layer. A feed-forward block that is not gated has no "gate"."""
 
+ATTENTION_PROJECTIONS: Final = PROJECTIONS[:4]
+
 MAX_LAYERS: Final = 1024
 MAX_POSITIONS: Final = 1 << 21
+MAX_SIZE: Final = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +29,14 @@ class DecoderArchitecture:
     the longest context in tokens. norm: "rms" or "layer". gated: whether the feed-forward block has a gate.
     tied: whether the head is the embedding. biases: the projections that have one. rotary: None if positions
     are learned embeddings, which then begin at row `position_offset`. query_key_norm: whether the queries and
-    keys of each head are normed.
+    keys of each head are normed. block_norm: whether the outputs of the blocks are normed, too.
+    norm_offset: what is added to the weights of the norms.
+
+    window: how many tokens the `local_layers` attend to, the query's own among them. local_rotary: the
+    rotary embedding of those layers, if it is another. unrotated_layers: those without one.
+
+    Multipliers: embedding_scale of the embedded tokens, attention_scale of the scores (None:
+    head_size ** -0.5), residual_scale of the blocks' outputs, logits_scale of the logits.
     """
 
     family: str
@@ -46,6 +57,16 @@ class DecoderArchitecture:
     rotary: Rotary | None = None
     position_offset: int = 0
     query_key_norm: bool = False
+    block_norm: bool = False
+    norm_offset: float = 0.0
+    window: int | None = None
+    local_layers: tuple[int, ...] = ()
+    local_rotary: Rotary | None = None
+    unrotated_layers: tuple[int, ...] = ()
+    embedding_scale: float = 1.0
+    attention_scale: float | None = None
+    residual_scale: float = 1.0
+    logits_scale: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("vocab", "hidden", "inner", "layers", "heads", "kv_heads", "head_size", "positions"):
@@ -58,25 +79,63 @@ class DecoderArchitecture:
                 f"config.json: {self.layers} layers and a context of {self.positions} tokens; "
                 f"{MAX_LAYERS} and {MAX_POSITIONS} are the most",
             )
+        if (largest := max(self.vocab, self.hidden, self.inner, self.heads, self.head_size)) > MAX_SIZE:
+            raise HplmError(
+                "unsupported_checkpoint", f"config.json: a size of {largest}; {MAX_SIZE} is the most"
+            )
         if self.heads % self.kv_heads:
             raise HplmError(
                 "unsupported_checkpoint",
                 f"config.json: {self.heads} heads cannot share {self.kv_heads} heads of keys and values",
-            )
-        if self.rotary is not None and self.head_size % 2:
-            raise HplmError(
-                "unsupported_checkpoint", f"config.json: heads of {self.head_size} numbers cannot be rotated"
-            )
-        if self.rotary is not None and len(self.rotary.factors) not in (0, self.head_size // 2):
-            raise HplmError(
-                "unsupported_checkpoint",
-                f"{len(self.rotary.factors)} rotary factors do not fit heads of {self.head_size} numbers",
             )
         if self.activation not in ACTIVATIONS:
             raise HplmError(
                 "unsupported_checkpoint",
                 f"config.json: activation {self.activation!r} is not supported; {', '.join(ACTIVATIONS)} are",
             )
+        for rotary in filter(None, (self.rotary, self.local_rotary)):
+            self._check_rotary(rotary)
+        self._check_layers()
+        self._check_scales()
+
+    def _check_rotary(self, rotary: Rotary) -> None:
+        rotated = rotary.rotated(self.head_size)
+        if rotated % 2 or not rotated:
+            raise HplmError(
+                "unsupported_checkpoint",
+                f"config.json: {rotated} of the {self.head_size} numbers of a head cannot be rotated",
+            )
+        if len(rotary.factors) not in (0, rotated // 2):
+            raise HplmError(
+                "unsupported_checkpoint",
+                f"{len(rotary.factors)} rotary factors do not fit heads of {self.head_size} numbers",
+            )
+
+    def _check_layers(self) -> None:
+        if self.local_layers and (not isinstance(self.window, int) or self.window < 1):
+            raise HplmError("unsupported_checkpoint", "config.json: sliding_window must be a positive number")
+        if not {*self.local_layers, *self.unrotated_layers} <= set(range(self.layers)):
+            raise HplmError("unsupported_checkpoint", f"config.json: layers beyond the {self.layers}")
+
+    def _check_scales(self) -> None:
+        scales = (self.embedding_scale, self.query_scale, self.residual_scale, self.logits_scale)
+        if not all(math.isfinite(scale) and scale > 0 for scale in scales):
+            raise HplmError("unsupported_checkpoint", "config.json: multipliers must be positive numbers")
+
+    def window_of(self, layer: int) -> int | None:
+        """How many tokens a layer attends to, the query's own among them; None: all."""
+        return self.window if layer in self.local_layers else None
+
+    def rotary_of(self, layer: int) -> Rotary | None:
+        """The rotary embedding of a layer; None if it has none."""
+        if layer in self.unrotated_layers:
+            return None
+        return (layer in self.local_layers and self.local_rotary) or self.rotary
+
+    @property
+    def query_scale(self) -> float:
+        """What queries are multiplied by before attention divides the scores by the root of the head size."""
+        return 1.0 if self.attention_scale is None else self.attention_scale * math.sqrt(self.head_size)
 
     @property
     def projections(self) -> tuple[str, ...]:
@@ -110,6 +169,8 @@ class DecoderArchitecture:
 
     def _layer_shapes(self) -> dict[str, tuple[int, ...]]:
         shapes = self._norm_shapes("attention_norm") | self._norm_shapes("mlp_norm")
+        if self.block_norm:
+            shapes |= self._norm_shapes("attention_block_norm") | self._norm_shapes("mlp_block_norm")
         for projection in self.projections:
             inputs, outputs = self.projection_shape(projection)
             shapes[f"{projection}.weight"] = (outputs, inputs)
@@ -129,13 +190,14 @@ class DecoderArchitecture:
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "DecoderArchitecture":
         """The inverse of `to_json`. Raises HplmError(corrupt_artifact) for missing or unknown fields."""
+        tuples = ("biases", "local_layers", "unrotated_layers")
         try:
-            rotary = raw.get("rotary")
+            rotaries = {name: raw.get(name) for name in ("rotary", "local_rotary")}
             return cls(
                 **{
                     **raw,
-                    "biases": tuple(raw.get("biases", ())),
-                    "rotary": None if rotary is None else Rotary.from_json(rotary),
+                    **{name: tuple(raw.get(name, ())) for name in tuples},
+                    **{name: value and Rotary.from_json(value) for name, value in rotaries.items()},
                 }
             )
         except TypeError as error:

@@ -1,5 +1,6 @@
 """Reads pretrained decoders from a folder, the Hugging Face hub or a GGUF file."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,27 +66,49 @@ def _open_folder(source: str | Path) -> DecoderCheckpoint:
     weights = family.canonical(stored, architecture)
     check_weights(architecture, weights)
     generation = _optional_json(folder / "generation_config.json")
+    chat_template = source_in_folder(folder) or ""
     return DecoderCheckpoint(
         name=folder.resolve().name if Path(source).is_dir() else str(source),
         architecture=architecture,
         weights=weights,
-        tokenizer=_read_tokenizer(folder, architecture),
-        chat_template=source_in_folder(folder) or "",
+        tokenizer=_read_tokenizer(folder, architecture, chat_template),
+        chat_template=chat_template,
         bos_id=next(iter(token_ids(raw.get("bos_token_id"), architecture)), None),
         stop_ids=token_ids(generation.get("eos_token_id", raw.get("eos_token_id")), architecture),
         sha256=sha256_of(files),
     )
 
 
-def _read_tokenizer(folder: Path, architecture: DecoderArchitecture) -> str:
+def _read_tokenizer(folder: Path, architecture: DecoderArchitecture, chat_template: str) -> str:
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise HplmError(
             "unsupported_checkpoint",
             "the checkpoint has no tokenizer.json; save its tokenizer as a fast one and try again",
         )
-    read_json(file, damaged="unsupported_checkpoint")
-    return checked_tokenizer(file.read_text(encoding="utf-8"), architecture)
+    raw = read_json(file, damaged="unsupported_checkpoint")
+    content = _without_placeholders(raw, file.read_text(encoding="utf-8"), architecture, chat_template)
+    return checked_tokenizer(content, architecture)
+
+
+def _without_placeholders(
+    raw: dict[str, Any], content: str, architecture: DecoderArchitecture, chat_template: str
+) -> str:
+    """The content of a tokenizer.json without added tokens behind the vocabulary that no chat has.
+
+    Gemma's has one for images, which text models have no embedding for.
+    """
+    added = raw.get("added_tokens")
+    if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
+        return content
+
+    def is_placeholder(token: dict[str, Any]) -> bool:
+        number, text = token.get("id"), token.get("content")
+        is_behind = isinstance(number, int) and number >= architecture.vocab
+        return is_behind and isinstance(text, str) and text not in chat_template
+
+    kept = [token for token in added if not is_placeholder(token)]
+    return content if kept == added else json.dumps({**raw, "added_tokens": kept}, ensure_ascii=False)
 
 
 def checked_tokenizer(

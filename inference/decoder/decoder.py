@@ -12,7 +12,7 @@ from torch.nn import functional
 from inference.decoder.activations import ACTIVATIONS
 from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.lora_layout import ADAPTERS
-from inference.decoder.rotary import Rotation, rotate
+from inference.decoder.rotary import Rotary, Rotation, rotate
 from inference.errors import HplmError
 from inference.hplm import bucketed_linear
 from inference.hplm.artifact_files import read_weights, write_weights
@@ -36,9 +36,12 @@ if CPU_INFO.is_file() and "GenuineIntel" in CPU_INFO.read_text(encoding="utf-8")
 class Attention(Protocol):
     """Causal attention of packed tokens, which may write keys and values to a cache and read it."""
 
-    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def __call__(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, window: int | None = None
+    ) -> Tensor:
         """Mixed values [T, heads, d] of query [T, heads, d], and key and value [T, kv_heads, d] of the same
-        tokens. Rotary embeddings are already applied."""
+        tokens. Rotary embeddings are already applied. window: a token attends to that many, itself among
+        them; None: to all up to itself."""
         ...
 
 
@@ -71,10 +74,16 @@ class Decoder:
         self.weights = dict(weights)
         self._activation = ACTIVATIONS[architecture.activation]
         self._head = self.weights["embed.weight" if architecture.tied else "head.weight"]
-        self._rotary: Tensor | None = None
-        if architecture.rotary is not None:
-            table = architecture.rotary.table(architecture.head_size, architecture.positions)
-            self._rotary = table.to(self.device, self.dtype)
+        self._norms = {
+            name.removesuffix(".weight"): weight.float() + architecture.norm_offset
+            for name, weight in self.weights.items()
+            if name.endswith("norm.weight")
+        }
+        self._rotary_of = [architecture.rotary_of(layer) for layer in range(architecture.layers)]
+        self._rotary_tables = {
+            rotary: rotary.table(architecture.head_size, architecture.positions).to(self.device, self.dtype)
+            for rotary in filter(None, set(self._rotary_of))
+        }
 
     @property
     def device(self) -> torch.device:
@@ -102,7 +111,8 @@ class Decoder:
     def embed(self, token_ids: Tensor, positions: Tensor) -> Tensor:
         """States [T, hidden] float32 below the first layer, of token ids and positions [T] int64."""
         states = functional.embedding(token_ids, self.weights["embed.weight"]).float()
-        if self._rotary is None:
+        states = _scaled(states, self.architecture.embedding_scale)
+        if self.architecture.rotary is None:
             rows = positions + self.architecture.position_offset
             states = states + functional.embedding(rows, self.weights["positions.weight"])
         return states
@@ -117,28 +127,28 @@ class Decoder:
     ) -> Tensor:
         """States [T, hidden] float32 above the last of `layers` (None: all) of `states` [T, hidden] float32
         below the first; positions: [T] int64."""
-        rotation = self._rotation(positions)
+        rotations = self._rotations(positions)
         for layer in range(self.architecture.layers) if layers is None else layers:
-            states = self._attend(layer, states, rotation, attention, deltas)
+            states = self._attend(layer, states, rotations, attention, deltas)
             states = self._feed_forward(layer, states, deltas)
         return states
 
     def logits(self, states: Tensor) -> Tensor:
         """Logits float32 [R, vocab] of states [R, hidden] float32 above the last layer: final norm and
         head."""
-        return linear(self._norm("norm", states), self._head, None).float()
+        logits = linear(self._norm("norm", states), self._head, None).float()
+        return _scaled(logits, self.architecture.logits_scale)
 
-    def _rotation(self, positions: Tensor) -> Rotation | None:
-        if self._rotary is None:
-            return None
-        cosine, sine = self._rotary[:, positions]
-        return cosine, sine
+    def _rotations(self, positions: Tensor) -> dict[Rotary, Rotation]:
+        """The rotation of tokens at these positions, by the rotary embeddings of the layers."""
+        rows = {rotary: table[:, positions] for rotary, table in self._rotary_tables.items()}
+        return {rotary: (cosine, sine) for rotary, (cosine, sine) in rows.items()}
 
     def _attend(
         self,
         layer: int,
         states: Tensor,
-        rotation: Rotation | None,
+        rotations: Mapping[Rotary, Rotation],
         attention: Attention,
         deltas: ProjectionDeltas | None,
     ) -> Tensor:
@@ -150,10 +160,11 @@ class Decoder:
         if self.architecture.query_key_norm:
             query = self._norm(f"layers.{layer}.query_norm", query)
             key = self._norm(f"layers.{layer}.key_norm", key)
-        if rotation is not None:
-            query, key = rotate(query, rotation), rotate(key, rotation)
-        mixed = attention(layer, query, key, value).flatten(1)
-        return states + self._project(layer, "output", mixed, deltas)
+        query, rotary = _scaled(query, self.architecture.query_scale), self._rotary_of[layer]
+        if rotary is not None:
+            query, key = rotate(query, rotations[rotary]), rotate(key, rotations[rotary])
+        mixed = attention(layer, query, key, value, self.architecture.window_of(layer)).flatten(1)
+        return self._add(states, layer, "attention", self._project(layer, "output", mixed, deltas))
 
     def _feed_forward(self, layer: int, states: Tensor, deltas: ProjectionDeltas | None) -> Tensor:
         inputs = self._norm(f"layers.{layer}.mlp_norm", states)
@@ -162,7 +173,13 @@ class Decoder:
             inner = self._activation(self._project(layer, "gate", inputs, deltas)) * inner
         else:
             inner = self._activation(inner)
-        return states + self._project(layer, "down", inner, deltas)
+        return self._add(states, layer, "mlp", self._project(layer, "down", inner, deltas))
+
+    def _add(self, states: Tensor, layer: int, block: str, outputs: Tensor) -> Tensor:
+        """States plus the outputs of a block."""
+        if self.architecture.block_norm:
+            outputs = self._norm(f"layers.{layer}.{block}_block_norm", outputs)
+        return states + _scaled(outputs, self.architecture.residual_scale)
 
     def _project(
         self, layer: int, projection: str, inputs: Tensor, deltas: ProjectionDeltas | None
@@ -177,7 +194,7 @@ class Decoder:
 
     def _norm(self, name: str, states: Tensor) -> Tensor:
         """Norm over the last dimension, computed in float32, in the weights' dtype."""
-        weight, eps = self.weights[f"{name}.weight"].float(), self.architecture.eps
+        weight, eps = self._norms[name], self.architecture.eps
         if self.architecture.norm == "rms":
             normed = functional.rms_norm(states.float(), weight.shape, weight, eps)
         else:
@@ -239,6 +256,10 @@ def check_weights(
             raise HplmError(code, f"{name} has the shape {found}, not {list(shape)}")
         if not weights[name].is_floating_point():
             raise HplmError(code, f"{name} is stored as {weights[name].dtype}")
+
+
+def _scaled(states: Tensor, scale: float) -> Tensor:
+    return states if scale == 1.0 else states * scale
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -23,7 +23,8 @@ from transformers.integrations.gguf.reader import GgufHeader, load_gguf_state_di
 from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.checkpoint import DecoderCheckpoint, checked_tokenizer, token_ids
 from inference.decoder.decoder import check_weights
-from inference.decoder.families import DECODER_FAMILIES, DecoderFamily
+from inference.decoder.families import DECODER_FAMILIES
+from inference.decoder.family import DecoderFamily
 from inference.errors import HplmError
 from inference.hplm.artifact_files import is_finite
 from inference.hplm.checkpoint import sha256_of

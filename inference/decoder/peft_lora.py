@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from inference.decoder.architecture import DecoderArchitecture
-from inference.decoder.families import DECODER_FAMILIES, DecoderFamily
+from inference.decoder.families import DECODER_FAMILIES
+from inference.decoder.family import DecoderFamily
 from inference.decoder.lora import DecoderLora
 from inference.hplm.adapter_io.adapter_folder import UNSUPPORTED, read_tensors, unsupported_adapter
 from inference.hplm.adapter_io.peft_config import CONFIG_FILE, WEIGHTS_FILE, PeftConfig

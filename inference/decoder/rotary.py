@@ -12,7 +12,7 @@ from inference.errors import HplmError
 
 KINDS: Final = ("default", "linear", "llama3")
 Rotation = tuple[Tensor, Tensor]
-"""Cosine and sine [T, 1, d / 2] of the angles of T tokens."""
+"""Cosine and sine [T, 1, r / 2] of the angles of T tokens. r: the rotated numbers of a head."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,8 @@ class Rotary:
     "linear" (all divided by `factor`), "llama3" (the low ones divided by `factor`, the high ones kept).
     original_positions: context of the pretraining; low and high factor: where the high ones begin and end,
     in wavelengths per original context (LLaMA 3 only). factors: what each frequency is divided by beside
-    that, if anything; GGUF files of LLaMA 3.1 and later have them instead of a kind.
+    that, if anything; GGUF files of LLaMA 3.1 and later have them instead of a kind. share: of the numbers of
+    a head that are rotated, the first ones.
     """
 
     theta: float
@@ -33,6 +34,7 @@ class Rotary:
     high_factor: float = 4.0
     original_positions: int = 0
     factors: tuple[float, ...] = ()
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -40,9 +42,11 @@ class Rotary:
                 "unsupported_checkpoint",
                 f"config.json: rotary scaling {self.kind!r} is not supported; {', '.join(KINDS)} are",
             )
-        numbers = (self.theta, self.factor, self.low_factor, self.high_factor, *self.factors)
+        numbers = (self.theta, self.factor, self.low_factor, self.high_factor, self.share, *self.factors)
         if not all(math.isfinite(number) and number > 0 for number in numbers):
             raise HplmError("unsupported_checkpoint", "config.json: rotary factors must be positive numbers")
+        if self.share > 1:
+            raise HplmError("unsupported_checkpoint", "config.json: partial_rotary_factor is above 1")
         if self.kind == "llama3" and (self.original_positions < 1 or self.high_factor <= self.low_factor):
             raise HplmError(
                 "unsupported_checkpoint",
@@ -51,16 +55,17 @@ class Rotary:
             )
 
     @classmethod
-    def parse(cls, raw: Mapping[str, Any]) -> "Rotary":
+    def parse(cls, raw: Mapping[str, Any], *, is_partial: bool = False) -> "Rotary":
         """Read `rope_parameters` of a config.json, or `rope_theta` and `rope_scaling` of an older one.
 
+        is_partial: whether the family rotates only a share of each head where the file says so.
         Raises HplmError(unsupported_checkpoint) for other kinds and for values that are no numbers.
         """
         given = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
         if not isinstance(given, Mapping) or any(isinstance(value, Mapping) for value in given.values()):
             raise HplmError("unsupported_checkpoint", "config.json: rotary parameters differ by layer")
         partial = given.get("partial_rotary_factor", raw.get("partial_rotary_factor", 1.0))
-        if partial != 1.0:
+        if partial != 1.0 and not is_partial:
             raise HplmError("unsupported_checkpoint", "config.json: partial rotary embeddings")
         try:
             return cls(
@@ -70,8 +75,9 @@ class Rotary:
                 low_factor=float(given.get("low_freq_factor", 1.0)),
                 high_factor=float(given.get("high_freq_factor", 4.0)),
                 original_positions=int(given.get("original_max_position_embeddings") or 0),
+                share=float(partial),
             )
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise HplmError("unsupported_checkpoint", f"config.json: rotary parameters: {error}") from error
 
     @classmethod
@@ -79,9 +85,14 @@ class Rotary:
         """The inverse of `dataclasses.asdict`. Raises TypeError for missing or unknown fields."""
         return cls(**{**raw, "factors": tuple(raw.get("factors", ()))})
 
+    def rotated(self, head_size: int) -> int:
+        """How many numbers of a head are rotated."""
+        return int(head_size * self.share)
+
     def frequencies(self, head_size: int) -> Tensor:
-        """Angle per position [head_size / 2] float32 of each pair of numbers."""
-        exponents = torch.arange(0, head_size, 2, dtype=torch.float32) / head_size
+        """Angle per position [r / 2] float32 of each pair of rotated numbers."""
+        rotated = self.rotated(head_size)
+        exponents = torch.arange(0, rotated, 2, dtype=torch.float32) / rotated
         plain = 1.0 / (self.theta**exponents)
         if self.factors:
             plain = plain / torch.tensor(self.factors)
@@ -95,7 +106,7 @@ class Rotary:
         return (1 - kept) * plain / self.factor + kept * plain
 
     def table(self, head_size: int, positions: int) -> Tensor:
-        """Cosine and sine [2, positions, 1, head_size / 2] float32 of every position.
+        """Cosine and sine [2, positions, 1, r / 2] float32 of every position.
 
         A table, not a function of each step's positions, so that a position has the same angles in any batch.
         """
@@ -106,7 +117,8 @@ class Rotary:
 
 
 def rotate(states: Tensor, rotation: Rotation) -> Tensor:
-    """Queries or keys [T, heads, d], turned: number i with number i + d / 2."""
+    """Queries or keys [T, heads, d], turned: number i of the first r with number i + r / 2."""
     cosine, sine = rotation
-    first, second = states.chunk(2, dim=-1)
-    return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1)
+    half = cosine.shape[-1]
+    first, second, kept = torch.split(states, [half, half, states.shape[-1] - 2 * half], dim=-1)
+    return torch.cat((first * cosine - second * sine, second * cosine + first * sine, kept), dim=-1)

@@ -1,10 +1,10 @@
 """Causal attention of one step over a paged key-value cache (vLLM, section 4.3)."""
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import torch
@@ -38,7 +38,9 @@ class PagedAttention:
         self._begun = upload.add(begun) if len(begun) else None
         self._groups = _groups(cache, chunks, upload)
 
-    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def __call__(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, window: int | None = None
+    ) -> Tensor:
         """Mixed values [T, heads, d] of the queries [T, heads, d] of all chunks, one after another. key and
         value: [T, kv_heads, d]."""
         if self._begun is not None:
@@ -49,72 +51,93 @@ class PagedAttention:
             stored.flatten(0, 1).index_copy_(0, self._slots.tensor, new)
         mixed = torch.empty_like(query)
         for group in self._groups:
-            group.attend(query, keys, values, mixed)
+            group.attend(query, keys, values, mixed, window)
         return mixed
 
 
-class _Group(Protocol):
-    """Chunks that are computed together."""
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What queries attend to: blocks of their sequences, and what is added to the scores."""
 
-    def attend(self, query: Tensor, keys: Tensor, values: Tensor, mixed: Tensor) -> None:
+    blocks: Tensor
+    mask: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class _Group(ABC):
+    """Chunks that are computed together, and the blocks of their sequences, one sequence after another."""
+
+    cache: KvCache
+    blocks: Uploaded
+    _seen: dict[int | None, _Seen] = field(default_factory=dict, init=False)
+
+    def seen(self, window: int | None) -> _Seen:
+        """What the queries attend to with that window. Layers share it."""
+        if window not in self._seen:
+            self._seen[window] = self._see(window)
+        return self._seen[window]
+
+    @abstractmethod
+    def _see(self, window: int | None) -> _Seen: ...
+
+    @abstractmethod
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, mixed: Tensor, window: int | None) -> None:
         """Write the mixed values of the group's queries. query and mixed: [T, heads, d]; keys and values of
         the layer: [blocks, block_size, kv_heads, d]."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Decodes:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Decodes(_Group):
     """Chunks of one token, at rows [B] of the step and positions [B] of their sequences, with blocks
     [B * n]."""
 
-    cache: KvCache
     rows: Uploaded
     positions: Uploaded
-    blocks: Uploaded
 
-    @cached_property
-    def mask(self) -> Tensor:
-        """[B, 1, 1, keys], which is added to the scores."""
-        count, blocks = len(self.rows.tensor), len(self.blocks.tensor)
-        return _mask(self.cache, self.positions.tensor, blocks // count)[:, None, None]
+    def _see(self, window: int | None) -> _Seen:
+        tables = self.blocks.tensor.view(len(self.rows.tensor), -1)
+        count = tables.shape[1]
+        first = _first_block(self.cache, (count - 1) * self.cache.block_size, window)
+        mask = _mask(self.cache, self.positions.tensor, range(first, count), window)
+        return _Seen(tables[:, first:].flatten(), mask[:, None, None])
 
-    def attend(self, query: Tensor, keys: Tensor, values: Tensor, mixed: Tensor) -> None:
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, mixed: Tensor, window: int | None) -> None:
         # The heads that share a key-value head attend to the same tokens: they are queries of one product.
-        rows, blocks = self.rows.tensor, self.blocks.tensor
+        rows, seen = self.rows.tensor, self.seen(window)
         count, kv_heads, size = len(rows), *keys.shape[2:]
         own = query.index_select(0, rows).view(count, kv_heads, -1, size)
         key, value = (
-            stored.index_select(0, blocks).view(count, -1, kv_heads, size).transpose(1, 2)
+            stored.index_select(0, seen.blocks).view(count, -1, kv_heads, size).transpose(1, 2)
             for stored in (keys, values)
         )
-        mixed.index_copy_(0, rows, _attention(own, key, value, self.mask).flatten(1, 2))
+        mixed.index_copy_(0, rows, _attention(own, key, value, seen.mask).flatten(1, 2))
 
 
-@dataclass(frozen=True, eq=False)
-class _Prefill:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Prefill(_Group):
     """A chunk of several tokens, at rows of the step and positions from `start` of a sequence with blocks
     [n]."""
 
-    cache: KvCache
     rows: slice
     start: int
-    blocks: Uploaded
 
-    @cached_property
-    def mask(self) -> Tensor:
-        """[tokens, keys], which is added to the scores."""
+    def _see(self, window: int | None) -> _Seen:
         blocks, end = self.blocks.tensor, self.start + _padded(self.rows.stop - self.rows.start)
-        return _mask(self.cache, torch.arange(self.start, end, device=blocks.device), len(blocks))
+        first = _first_block(self.cache, self.start, window)
+        positions = torch.arange(self.start, end, device=blocks.device)
+        mask = _mask(self.cache, positions, range(first, len(blocks)), window)
+        return _Seen(blocks[first:], mask)
 
-    def attend(self, query: Tensor, keys: Tensor, values: Tensor, mixed: Tensor) -> None:
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, mixed: Tensor, window: int | None) -> None:
         kv_heads, size = keys.shape[2:]
-        own = query[self.rows]
+        own, seen = query[self.rows], self.seen(window)
         own = own.reshape(len(own), kv_heads, -1, size).permute(1, 2, 0, 3)
         key, value = (
-            stored.index_select(0, self.blocks.tensor).view(-1, kv_heads, 1, size).permute(1, 2, 0, 3)
+            stored.index_select(0, seen.blocks).view(-1, kv_heads, 1, size).permute(1, 2, 0, 3)
             for stored in (keys, values)
         )
         key, value = (states.expand(-1, own.shape[1], -1, -1) for states in (key, value))
-        mixed[self.rows] = _attention(own, key, value, self.mask).permute(2, 0, 1, 3).flatten(1, 2)
+        mixed[self.rows] = _attention(own, key, value, seen.mask).permute(2, 0, 1, 3).flatten(1, 2)
 
 
 def _groups(cache: KvCache, chunks: Sequence[Chunk], upload: Upload) -> list[_Group]:
@@ -128,7 +151,7 @@ def _groups(cache: KvCache, chunks: Sequence[Chunk], upload: Upload) -> list[_Gr
             decodes[blocks].append((row, chunk))
         else:
             rows, table = slice(row, row + chunk.count), np.asarray(chunk.block_table[:blocks], np.int64)
-            groups.append(_Prefill(cache, rows, chunk.start, upload.add(table)))
+            groups.append(_Prefill(cache, upload.add(table), rows=rows, start=chunk.start))
         row += chunk.count
     return groups + [_decodes(cache, rows, blocks, upload) for blocks, rows in decodes.items()]
 
@@ -137,16 +160,26 @@ def _decodes(cache: KvCache, chunks: Sequence[tuple[int, Chunk]], blocks: int, u
     rows = np.array([row for row, _ in chunks], np.int64)
     positions = np.array([chunk.start for _, chunk in chunks], np.int64)
     tables = np.array([chunk.block_table[:blocks] for _, chunk in chunks], np.int64)
-    return _Decodes(cache, upload.add(rows), upload.add(positions), upload.add(tables.reshape(-1)))
+    return _Decodes(
+        cache, upload.add(tables.reshape(-1)), rows=upload.add(rows), positions=upload.add(positions)
+    )
 
 
-def _mask(cache: KvCache, positions: Tensor, blocks: int) -> Tensor:
-    """What is added to the scores [queries, keys] of queries at these positions: minus infinity for keys at
-    later positions."""
-    keys = torch.arange(blocks * cache.block_size, device=positions.device)
-    behind = keys > positions[:, None]
-    mask = torch.zeros(behind.shape, dtype=cache.blocks.dtype, device=positions.device)
-    return mask.masked_fill_(behind, -torch.inf)
+def _first_block(cache: KvCache, position: int, window: int | None) -> int:
+    """The first block of a sequence that a query at this position or a later one attends to."""
+    return 0 if window is None else max(0, position - window + 1) // cache.block_size
+
+
+def _mask(cache: KvCache, positions: Tensor, blocks: range, window: int | None) -> Tensor:
+    """What is added to the scores [queries, keys] of queries at these positions and keys in these blocks:
+    minus infinity for keys at later positions and before the window."""
+    begin, end = blocks.start * cache.block_size, blocks.stop * cache.block_size
+    keys, queries = torch.arange(begin, end, device=positions.device), positions[:, None]
+    hidden = keys > queries
+    if window is not None:
+        hidden |= keys <= queries - window
+    mask = torch.zeros(hidden.shape, dtype=cache.blocks.dtype, device=positions.device)
+    return mask.masked_fill_(hidden, -torch.inf)
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:

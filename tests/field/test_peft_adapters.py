@@ -525,6 +525,12 @@ DECODERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "gpt2",
         {"target_modules": ["c_attn"], "layers_to_transform": [0, 2], "layers_pattern": ["h"]},
     ),
+    "fused gates": (
+        "phi3",
+        {"target_modules": "all-linear", "rank_pattern": {"^model.layers.1.mlp.gate_up_proj": 3}},
+    ),
+    "outputs that are normed": ("gemma3_text", {"target_modules": ["o_proj", "down_proj", "v_proj"]}),
+    "outputs with a multiplier": ("granite", {"target_modules": ["o_proj", "down_proj", "q_proj"]}),
     "fully connected layers": (
         "opt",
         {"target_modules": ["fc1", "out_proj"], "exclude_modules": r".*\.0\.fc1", "lora_alpha": 40},

@@ -25,10 +25,37 @@ _LLAMA_LIKE: dict[str, Any] = {
     "max_position_embeddings": POSITIONS,
     "tie_word_embeddings": True,
 }
+WINDOW = 6
 CONFIGS: dict[str, dict[str, Any]] = {
     "llama": _LLAMA_LIKE,
+    "mistral": {**_LLAMA_LIKE, "sliding_window": WINDOW},
     "qwen2": _LLAMA_LIKE,
     "qwen3": {**_LLAMA_LIKE, "head_dim": 24},
+    "gemma3_text": {
+        **_LLAMA_LIKE,
+        "head_dim": 24,
+        "query_pre_attn_scalar": 48,
+        "sliding_window": WINDOW,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "rope_parameters": {
+            "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 900.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+        },
+        "pad_token_id": None,
+    },
+    "smollm3": {**_LLAMA_LIKE, "no_rope_layers": [1, 0, 1], "pad_token_id": None},
+    "granite": {
+        **_LLAMA_LIKE,
+        "attention_multiplier": 0.4,
+        "residual_multiplier": 0.6,
+        "logits_scaling": 1.7,
+    },
+    "phi3": {
+        **_LLAMA_LIKE,
+        "sliding_window": WINDOW,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5},
+        "pad_token_id": None,
+    },
     "gpt2": {"n_embd": HIDDEN, "n_layer": LAYERS, "n_head": HEADS, "n_positions": POSITIONS},
     "opt": {
         "hidden_size": HIDDEN,

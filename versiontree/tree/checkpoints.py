@@ -14,7 +14,18 @@ from versiontree.tree.root_kind import RootKind
 
 SUPPORTED_MODEL_TYPES: Final = {
     RootKind.ENCODER: ("bert", "roberta", "xlm-roberta", "distilbert", "electra"),
-    RootKind.DECODER: ("llama", "qwen2", "qwen3", "gpt2", "opt"),
+    RootKind.DECODER: (
+        "llama",
+        "mistral",
+        "qwen2",
+        "qwen3",
+        "gemma3_text",
+        "smollm3",
+        "granite",
+        "phi3",
+        "gpt2",
+        "opt",
+    ),
 }
 _RELATIVE_ATTENTION_TYPES: Final = ("deberta", "deberta-v2")
 _POSITIONS_BEHIND_PADDING: Final = ("roberta", "xlm-roberta")

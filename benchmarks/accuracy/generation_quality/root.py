@@ -14,7 +14,7 @@ from benchmarks.serving.generation.decoder_root import config_of
 from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.checkpoint import DecoderCheckpoint, open_decoder_checkpoint
 from inference.decoder.decoder import Decoder
-from inference.decoder.families import LLAMA
+from inference.decoder.llama_like import LLAMA
 from inference.decoder.root import DecoderRoot
 from inference.hplm.artifact_files import write_json
 from inference.text.generative_codec import GenerativeCodec

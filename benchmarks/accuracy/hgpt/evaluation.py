@@ -106,7 +106,9 @@ class StepAttention:
         draw = torch.Generator().manual_seed(0)
         self._cache = torch.randn(layers, 2, rows, kv_heads, context + 1, head_size, generator=draw)
 
-    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def __call__(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, window: int | None = None
+    ) -> Tensor:
         """Mixed values [rows, heads, d] of query [rows, heads, d], key and value [rows, kv_heads, d]."""
         keys, values = self._cache[layer]
         keys[:, :, -1], values[:, :, -1] = key, value

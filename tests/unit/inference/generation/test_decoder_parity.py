@@ -20,6 +20,7 @@ from tests.unit.inference.generation.decoder_world import (
     prompts,
     random_lora,
 )
+from tests.unit.tiny_decoder import FAMILIES
 
 DIGESTS = (ROOT, "1", "2", "3", "4", "5", "7")
 TOKENS = 6
@@ -52,6 +53,12 @@ def test_numbers_are_the_same_bit_by_bit_in_any_company(family: str, dtype: torc
     worlds = [DecoderWorld(family, dtype=dtype, sequences=size, step_tokens=1000) for size in (16, 5, 1)]
     assert all(all(world.run(asked)) for world in worlds)
     assert worlds[0].events == worlds[1].events == worlds[2].events
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "llama"])
+def test_all_families_complete_as_transformers_in_chunks_and_decodes(family: str) -> None:
+    asked = requests(14, series=7)
+    assert DecoderWorld(family, step_tokens=8).run(asked) == expected(asked, family)
 
 
 def test_preemption_changes_no_completion() -> None:

@@ -33,12 +33,15 @@ class Stream:
     def __len__(self) -> int:
         return len(self.query)
 
-    def dense(self) -> Tensor:
+    def dense(self, window: int | None = None) -> Tensor:
         """Causal attention without a cache, in double precision."""
         query, key, value = (
             states.double().transpose(0, 1)[None] for states in (self.query, self.key, self.value)
         )
-        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+        positions = torch.arange(len(self))
+        distances = positions[:, None] - positions
+        mask = (distances >= 0) & (distances < (window or len(self)))
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True)
         return mixed[0].transpose(0, 1)
 
 
@@ -75,7 +78,7 @@ class World:
             table, free = free[:count], free[count:]
             self.sequences.append(Stream(query, key, value, table))
 
-    def step(self, parts: Sequence[tuple[int, int, int]]) -> list[Tensor]:
+    def step(self, parts: Sequence[tuple[int, int, int]], window: int | None = None) -> list[Tensor]:
         """What the parts (sequence, start, count) get in one step."""
         chunks: list[Chunk] = []
         rows: list[tuple[Tensor, ...]] = []
@@ -84,7 +87,7 @@ class World:
             chunks.append(chunk(start, count, sequence.block_table))
             rows.append((sequence.query[part], sequence.key[part], sequence.value[part]))
         query, key, value = (torch.cat(states) for states in zip(*rows, strict=True))
-        mixed = PagedAttention(self.cache, chunks)(LAYER + 1, query, key, value)
+        mixed = PagedAttention(self.cache, chunks)(LAYER + 1, query, key, value, window)
         return list(torch.split(mixed, [count for _, _, count in parts]))
 
 
@@ -105,41 +108,49 @@ def steps(lengths: Sequence[int], seed: int) -> list[list[tuple[int, int, int]]]
 
 @HEADS
 @pytest.mark.parametrize("block_size", [1, 4, 16])
+@pytest.mark.parametrize("window", [None, 1, 7, 17, 61])
 def test_prefills_chunks_and_decodes_equal_dense_causal_attention(
-    heads: tuple[int, int], block_size: int
+    heads: tuple[int, int], block_size: int, window: int | None
 ) -> None:
     lengths = [1, 2, 5, 16, 17, 33, 48, 61]
     world = World(lengths, heads, block_size)
     found: list[list[Tensor]] = [[] for _ in lengths]
     for parts in steps(lengths, seed=block_size):
-        for (number, _, _), mixed in zip(parts, world.step(parts), strict=True):
+        for (number, _, _), mixed in zip(parts, world.step(parts, window), strict=True):
             found[number].append(mixed)
     for sequence, parts_found in zip(world.sequences, found, strict=True):
-        torch.testing.assert_close(torch.cat(parts_found).double(), sequence.dense(), atol=2e-6, rtol=1e-5)
+        expected = sequence.dense(window)
+        torch.testing.assert_close(torch.cat(parts_found).double(), expected, atol=2e-6, rtol=1e-5)
 
 
 @HEADS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_a_decode_gets_the_same_bits_in_any_company(heads: tuple[int, int], dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("window", [None, 9])
+def test_a_decode_gets_the_same_bits_in_any_company(
+    heads: tuple[int, int], dtype: torch.dtype, window: int | None
+) -> None:
     lengths = [23, 24, 22, 40, 7, *range(3, 60)]
     world = World(lengths, heads, dtype=dtype)
     for number, length in enumerate(lengths):
-        world.step([(number, 0, length - 1)])
+        world.step([(number, 0, length - 1)], window)
     last = [(number, length - 1, 1) for number, length in enumerate(lengths)]
-    alone = [world.step([part])[0] for part in last]
+    alone = [world.step([part], window)[0] for part in last]
     for size in (2, 3, 11, 62):
         company = random.Random(size).sample(last, size)
-        for (number, _, _), mixed in zip(company, world.step(company), strict=True):
+        for (number, _, _), mixed in zip(company, world.step(company, window), strict=True):
             assert torch.equal(mixed, alone[number])
 
 
 @HEADS
 @pytest.mark.parametrize("count", [2, 31, 64])
-def test_a_chunk_gets_the_same_bits_in_any_company(heads: tuple[int, int], count: int) -> None:
+@pytest.mark.parametrize("window", [None, 9])
+def test_a_chunk_gets_the_same_bits_in_any_company(
+    heads: tuple[int, int], count: int, window: int | None
+) -> None:
     world = World([100, 80, 60, 90], heads, block_size=16)
-    world.step([(number, 0, 19) for number in range(3)])
-    (alone,) = world.step([(0, 19, count)])
-    _, _, mixed, _ = world.step([(3, 0, 50), (2, 19, 1), (0, 19, count), (1, 19, 40)])
+    world.step([(number, 0, 19) for number in range(3)], window)
+    (alone,) = world.step([(0, 19, count)], window)
+    _, _, mixed, _ = world.step([(3, 0, 50), (2, 19, 1), (0, 19, count), (1, 19, 40)], window)
     assert torch.equal(mixed, alone)
 
 
