@@ -10,10 +10,16 @@ from hypothesis import strategies as some
 
 from inference.decoder.activations import ACTIVATIONS
 from inference.decoder.decoder import Decoder, linear
+from inference.hplm.devices import has_native_bfloat16
 from tests.unit.inference.decoder.packing import logits_of, random_sequences
 from tests.unit.tiny_decoder import FAMILIES, tiny_decoder
 
 DTYPES = [torch.float32, torch.bfloat16]
+IS_EMULATED = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()) and not has_native_bfloat16(
+    torch.device("cpu")
+)
+"""Whether oneDNN computes bfloat16 by other instructions (AVX-512 without them): its kernels round by the
+number of rows. Nothing is served in it there unless it is asked for."""
 WIDTHS: dict[str, dict[str, Any]] = {
     "llama": {"intermediate_size": 80},
     "gpt2": {"n_inner": 48},
@@ -30,7 +36,10 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.skipif(IS_EMULATED, reason="emulated"))],
+)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_sequence_has_the_same_logits_in_any_company(family: str, dtype: torch.dtype, threads: int) -> None:
     single = tiny_decoder(family, **WIDTHS.get(family, {}))
