@@ -11,7 +11,8 @@ from torch import Tensor
 from inference.errors import HplmError
 from inference.hplm.architecture import Architecture
 from inference.hplm.artifact_files import read_json, read_weights, to_float32
-from inference.hplm.families import Family, family_for
+from inference.hplm.families import family_for
+from inference.hplm.family import Family
 
 PICKLED_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -56,7 +57,7 @@ def open_checkpoint(source: str | Path) -> Checkpoint:
     for file in files:
         weights |= read_weights(file, missing="unsupported_checkpoint", damaged="unsupported_checkpoint")
     name = folder.resolve().name if Path(source).is_dir() else str(source)
-    found = to_float32(family.canonical(weights))
+    found = to_float32(family.canonical(weights, architecture, raw))
     return Checkpoint(folder, family, architecture, tokenizer_file, found, name, sha256_of(files))
 
 

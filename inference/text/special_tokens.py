@@ -19,11 +19,13 @@ class SpecialTokens:
 
 BERT_SPECIAL_TOKENS: Final = SpecialTokens("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]")
 ROBERTA_SPECIAL_TOKENS: Final = SpecialTokens("<pad>", "<s>", "</s>", "<mask>", "<unk>", separators=2)
+MPNET_SPECIAL_TOKENS: Final = SpecialTokens("<pad>", "<s>", "</s>", "<mask>", "[UNK]", separators=2)
 SPECIAL_TOKENS: Final[Mapping[str, SpecialTokens]] = {
     "bert": BERT_SPECIAL_TOKENS,
     "roberta": ROBERTA_SPECIAL_TOKENS,
     "xlm-roberta": ROBERTA_SPECIAL_TOKENS,
     "distilbert": BERT_SPECIAL_TOKENS,
     "electra": BERT_SPECIAL_TOKENS,
+    "mpnet": MPNET_SPECIAL_TOKENS,
 }
 """By the family's name."""

@@ -13,11 +13,12 @@ from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.root_kind import RootKind
 
 SUPPORTED_MODEL_TYPES: Final = {
-    RootKind.ENCODER: ("bert", "roberta", "xlm-roberta", "distilbert", "electra"),
+    RootKind.ENCODER: ("bert", "roberta", "xlm-roberta", "distilbert", "electra", "mpnet"),
     RootKind.DECODER: ("llama", "qwen2", "qwen3", "gpt2", "opt"),
 }
 _RELATIVE_ATTENTION_TYPES: Final = ("deberta", "deberta-v2")
 _POSITIONS_BEHIND_PADDING: Final = ("roberta", "xlm-roberta")
+_FIRST_POSITIONS: Final = {"mpnet": 2}
 _GGUF_SUFFIX: Final = ".gguf"
 _GGUF_MAGIC: Final = b"GGUF"
 _WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
@@ -71,9 +72,10 @@ def checkpoint_max_tokens(folder: Path) -> int:
     try:
         config = json.loads((folder / "config.json").read_bytes())
         positions = int(config.get("max_position_embeddings", _DEFAULT_POSITIONS))
-        if config.get("model_type") in _POSITIONS_BEHIND_PADDING:
+        kind = config.get("model_type")
+        if kind in _POSITIONS_BEHIND_PADDING:
             positions -= int(config.get("pad_token_id", 1)) + 1
-        return positions
+        return positions - _FIRST_POSITIONS.get(kind, 0)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json.") from error
 

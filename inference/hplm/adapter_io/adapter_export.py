@@ -205,6 +205,10 @@ def write_adapterhub(hplm: Hplm, config: RootConfig, _root: Path, out: Path) -> 
             "its head uses the mean of all tokens, which AdapterHub heads do not support. Use the archive "
             "format"
         )
+    if config.family not in MODEL_CLASSES:
+        raise unsupported_adapter(
+            f"AdapterHub does not support {config.family}. Use the peft or archive format"
+        )
     family = FAMILIES[config.family]
     tensors = {}
     for part, place in ADAPTERHUB_PARTS[config.family == "distilbert"].items():

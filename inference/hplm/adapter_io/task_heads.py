@@ -54,6 +54,7 @@ FAMILY_HEADS: Final[Mapping[str, TextHead]] = {
     "xlm-roberta": TextHead("classifier.dense", "tanh", "classifier.out_proj"),
     "distilbert": TextHead("pre_classifier", "relu", "classifier"),
     "electra": TextHead("classifier.dense", "gelu", "classifier.out_proj"),
+    "mpnet": TextHead("classifier.dense", "tanh", "classifier.out_proj"),
 }
 TOKEN_HEADS: Final[Mapping[str, str]] = {TAGGING: "classifier", QUESTION_ANSWERING: "qa_outputs"}
 

@@ -137,7 +137,7 @@ def test_relative_attention_is_refused_with_the_reason(folder: Path) -> None:
 
 def test_the_longest_text_is_shorter_where_positions_begin_behind_the_padding(folder: Path) -> None:
     about = {"max_position_embeddings": 514, "pad_token_id": 1}
-    for family, longest in (("bert", 514), ("roberta", 512), ("xlm-roberta", 512)):
+    for family, longest in (("bert", 514), ("roberta", 512), ("xlm-roberta", 512), ("mpnet", 512)):
         (folder / "config.json").write_text(json.dumps({"model_type": family, **about}))
         assert checkpoint_max_tokens(folder) == longest
 
