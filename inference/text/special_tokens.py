@@ -27,5 +27,9 @@ SPECIAL_TOKENS: Final[Mapping[str, SpecialTokens]] = {
     "distilbert": BERT_SPECIAL_TOKENS,
     "electra": BERT_SPECIAL_TOKENS,
     "mpnet": MPNET_SPECIAL_TOKENS,
+    "modernbert": BERT_SPECIAL_TOKENS,
+    "deberta-v2": BERT_SPECIAL_TOKENS,
+    "nomic_bert": BERT_SPECIAL_TOKENS,
+    "gte": BERT_SPECIAL_TOKENS,
 }
 """By the family's name."""

@@ -10,12 +10,20 @@ from tokenizers import decoders, models, pre_tokenizers
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    DebertaV2Config,
+    DebertaV2ForMaskedLM,
     DistilBertConfig,
     DistilBertForMaskedLM,
     ElectraConfig,
     ElectraModel,
+    GteConfig,
+    GteForMaskedLM,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
     MPNetConfig,
     MPNetForMaskedLM,
+    NomicBertConfig,
+    NomicBertForMaskedLM,
     PreTrainedModel,
     RobertaConfig,
     RobertaForMaskedLM,
@@ -91,6 +99,32 @@ def mpnet(**changes: Any) -> PreTrainedModel:
     return MPNetForMaskedLM(MPNetConfig(**{**SIZES, **BEHIND_PADDING, **changes}))
 
 
+def modernbert(**changes: Any) -> PreTrainedModel:
+    ends = {"pad_token_id": 0, "bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3}
+    return ModernBertForMaskedLM(ModernBertConfig(**{**SIZES, **ends, **changes}))
+
+
+def deberta_v2(**changes: Any) -> PreTrainedModel:
+    """With the fields of a v3."""
+    attention = {
+        "relative_attention": True,
+        "pos_att_type": "p2c|c2p",
+        "position_buckets": 16,
+        "norm_rel_ebd": "layer_norm",
+        "share_att_key": True,
+        "position_biased_input": False,
+    }
+    return DebertaV2ForMaskedLM(DebertaV2Config(**{**SIZES, **attention, **changes}))
+
+
+def nomic_bert(**changes: Any) -> PreTrainedModel:
+    return NomicBertForMaskedLM(NomicBertConfig(**{**SIZES, **changes}))
+
+
+def gte(**changes: Any) -> PreTrainedModel:
+    return GteForMaskedLM(GteConfig(**{**SIZES, "pad_token_id": 0, **changes}))
+
+
 FAMILIES: dict[str, Callable[..., PreTrainedModel]] = {
     "bert": bert,
     "roberta": roberta,
@@ -98,6 +132,10 @@ FAMILIES: dict[str, Callable[..., PreTrainedModel]] = {
     "distilbert": distilbert,
     "electra": electra,
     "mpnet": mpnet,
+    "modernbert": modernbert,
+    "deberta-v2": deberta_v2,
+    "nomic_bert": nomic_bert,
+    "gte": gte,
 }
 TOKENIZERS: dict[str, Any] = {
     "roberta": byte_level_tokenizer,
@@ -115,6 +153,8 @@ def published(folder: Path, family: str, **changes: Any) -> PreTrainedModel:
         for name, parameter in model.named_parameters():
             if name.endswith(("bias", "relative_attention_bias.weight")):
                 torch.nn.init.normal_(parameter, std=0.1)
+            elif parameter.dim() == 1:  # of a norm
+                torch.nn.init.normal_(parameter, mean=1.0, std=0.1)
     model.save_pretrained(folder)
     TOKENIZERS.get(family, tiny_tokenizer)().save(str(folder / "tokenizer.json"))
     model.train(False)

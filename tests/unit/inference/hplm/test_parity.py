@@ -21,6 +21,38 @@ FLAGS: dict[str, tuple[str, dict[str, Any]]] = {
     "distilbert": ("distilbert", {}),
     "electra": ("electra", {}),
     "mpnet": ("mpnet", {}),
+    "modernbert": ("modernbert", {"num_hidden_layers": 5}),
+    "modernbert with biases, other windows and layers": (
+        "modernbert",
+        {
+            "attention_bias": True,
+            "mlp_bias": True,
+            "norm_bias": True,
+            "classifier_bias": True,
+            "local_attention": 20,
+            "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+            "hidden_activation": "silu",
+            "classifier_activation": "silu",
+        },
+    ),
+    "modernbert of a longer context than a block": (
+        "modernbert",
+        {"max_position_embeddings": 700, "local_attention": 64, "num_hidden_layers": 3},
+    ),
+    "deberta-v3": ("deberta-v2", {}),
+    "deberta-v2 with maps of positions": ("deberta-v2", {"share_att_key": False, "norm_rel_ebd": "none"}),
+    "deberta-v2 of content to position": ("deberta-v2", {"pos_att_type": ["c2p"], "type_vocab_size": 2}),
+    "deberta-v2 of position to content": (
+        "deberta-v2",
+        {"pos_att_type": "p2c", "position_biased_input": True},
+    ),
+    "deberta-v2 without buckets": (
+        "deberta-v2",
+        {"position_buckets": -1, "max_relative_positions": 100},
+    ),
+    "nomic_bert": ("nomic_bert", {}),
+    "gte": ("gte", {}),
+    "gte without token types": ("gte", {"type_vocab_size": 0, "hidden_act": "relu"}),
     "mpnet with other activations": ("mpnet", {"hidden_act": "relu", "layer_norm_eps": 1e-5}),
 }
 
@@ -44,7 +76,7 @@ def original(model: Any, ids: Tensor, types: Tensor) -> Tensor:
 @pytest.mark.parametrize("name", FLAGS)
 def test_states_are_those_of_the_original_at_every_length(name: str, tmp_path: Path) -> None:
     family, changes = FLAGS[name]
-    model = published(tmp_path, family, max_position_embeddings=POSITIONS, **changes)
+    model = published(tmp_path, family, **{"max_position_embeddings": POSITIONS, **changes})
     root = Root.from_checkpoint(open_checkpoint(tmp_path))
     lengths = (*LENGTHS, root.config.max_tokens)
     texts = [ids_of(length, root.config.type_count) for length in lengths]
