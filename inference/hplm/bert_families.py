@@ -1,5 +1,5 @@
-"""Families whose layers are BERT's: BERT, RoBERTa, XLM-R, DistilBERT, ELECTRA, and MPNet with relative positions
-beside."""
+"""Families whose layers are BERT's: BERT, RoBERTa, XLM-R, DistilBERT, ELECTRA; and MPNet, which has relative
+positions beside."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -182,14 +182,13 @@ def _parse_mpnet(raw: Mapping[str, Any]) -> Architecture:
     return Architecture(family="mpnet", position_offset=2, relative=relative, **bert_sizes(raw))
 
 
-def _mpnet_tables(found: Tensors, architecture: Architecture) -> Tensors:
+def _mpnet_tables(found: Tensors, architecture: Architecture, _: Mapping[str, Any]) -> Tensors:
     """Give each layer the table that all share: first the rows of keys behind the query, nearest first, then
     of those ahead."""
     table = found.pop("positions", None)
     if table is None or table.shape != (2 * MPNET_SPAN, architecture.heads):
-        raise unfit(
-            f"encoder.relative_attention_bias.weight is missing or not [{2 * MPNET_SPAN}, {architecture.heads}]"
-        )
+        shape = [2 * MPNET_SPAN, architecture.heads]
+        raise unfit(f"encoder.relative_attention_bias.weight is missing or not {shape}")
     behind, ahead = table[:MPNET_SPAN], table[MPNET_SPAN:]
     ordered = torch.cat((ahead[:1], ahead[1:].flip(0), behind))
     return found | {f"layers.{index}.positions.biases": ordered for index in range(architecture.layers)}

@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from torch import Tensor
 
@@ -15,6 +16,12 @@ from inference.hplm.families import family_for
 from inference.hplm.family import Family
 
 PICKLED_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
+TO_SAFETENSORS: Final = (
+    'python -c "import sys, torch; from safetensors.torch import save_file; '
+    "w = torch.load(sys.argv[1], weights_only=True); "
+    "save_file({{k: v.contiguous().clone() for k, v in w.items()}}, 'model.safetensors')\" {}"
+)
+"""The command that makes safetensors of a pickle, which it reads without running code."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
@@ -103,7 +110,8 @@ def weight_files(folder: Path) -> list[Path]:
 def _pickled(names: list[str]) -> HplmError:
     return HplmError(
         "pickled_checkpoint",
-        f"weights only in {', '.join(names[:3])}: reading a pickle runs code; save them as safetensors",
+        f"weights only in {', '.join(names[:3])}: reading a pickle runs code; in the checkpoint's folder, "
+        f"this command saves them as safetensors without running any: {TO_SAFETENSORS.format(names[0])}",
     )
 
 
@@ -135,7 +143,11 @@ def download_checkpoint(hub_id: str, *, pickled: Collection[str]) -> Path:
 
     suffixes = _suffixes(hub_id)
     if ".safetensors" not in suffixes and suffixes & set(pickled):
-        raise HplmError("pickled_checkpoint", f"{hub_id} has only pickled weights; reading them runs code")
+        raise HplmError(
+            "pickled_checkpoint",
+            f"{hub_id} has only pickled weights; reading them runs code; download it to a folder, save them as "
+            f"safetensors, and register the folder: {TO_SAFETENSORS.format('pytorch_model.bin')}",
+        )
     try:
         return Path(
             snapshot_download(hub_id, allow_patterns=_ALLOW_PATTERNS, ignore_patterns=_IGNORE_PATTERNS)

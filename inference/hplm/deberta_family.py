@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from torch import Tensor
 from torch.nn import functional
 
 from inference.hplm.architecture import Architecture
@@ -19,7 +20,7 @@ from inference.hplm.relative_positions import RelativePositions
 _PARTS: Final = {"c2p": "keys", "p2c": "queries"}
 _POSITIONS, _NORM = "positions", "positions_norm"
 _MAPS: Final = {"keys": ("position_key", "key"), "queries": ("position_query", "query")}
-"""What makes a layer's table of the embeddings of positions: a map of its own, or that of the content."""
+"""What makes a layer's table of the embeddings of positions: a map of its own, else that of the content."""
 
 
 def _parse(raw: Mapping[str, Any]) -> Architecture:
@@ -28,8 +29,9 @@ def _parse(raw: Mapping[str, Any]) -> Architecture:
         raise unsupported("conv_kernel_size: a convolution beside the first layer is not supported")
     if sizes["embedding"] != sizes["hidden"]:
         raise unsupported("embedding_size: embeddings of another size than hidden_size are not supported")
-    if config_int(raw, "attention_head_size", sizes["hidden"] // max(sizes["heads"], 1)) * sizes["heads"] != (
-        sizes["hidden"]
+    if (
+        config_int(raw, "attention_head_size", sizes["hidden"] // max(sizes["heads"], 1)) * sizes["heads"]
+        != (sizes["hidden"])
     ):
         raise unsupported("attention_head_size: heads must be as wide as hidden_size together")
     if not config_bool(raw, "relative_attention", default=False):
@@ -59,37 +61,47 @@ def _relative(raw: Mapping[str, Any], positions: int) -> RelativePositions:
     )
 
 
-def _tables(found: Tensors, architecture: Architecture) -> Tensors:
+def _tables(found: Tensors, architecture: Architecture, raw: Mapping[str, Any]) -> Tensors:
     """The positions' keys and queries of each layer. They depend on nothing that is computed, so they are
     kept in place of the embeddings and maps that they are made of."""
-    relative = architecture.relative
-    embeddings = found.pop(f"{_POSITIONS}.weight", None)
-    norm = [found.pop(f"{_NORM}.{end}", None) for end in ("weight", "bias")]
-    assert relative is not None
-    if embeddings is None or embeddings.shape != (relative.rows, architecture.hidden):
-        raise unfit(
-            f"encoder.rel_embeddings.weight is missing or not [{relative.rows}, {architecture.hidden}]"
-        )
-    embeddings = embeddings.float()
-    if norm[0] is not None and norm[1] is not None:
-        weight, bias = norm[0].float(), norm[1].float()
-        embeddings = functional.layer_norm(embeddings, (architecture.hidden,), weight, bias, architecture.eps)
+    embeddings = _embeddings(found, architecture, _has_norm(raw))
+    kept = {name: value for name, value in found.items() if not name.partition(".")[0].startswith(_POSITIONS)}
     for index in range(architecture.layers):
         for part, (own, shared) in _MAPS.items():
-            maps = [
-                {end: found.get(f"layers.{index}.{name}.{end}") for end in ("weight", "bias")}
-                for name in (own, shared)
-            ]
+            name = own if f"layers.{index}.{own}.weight" in found else shared
+            weight, bias = (found.get(f"layers.{index}.{name}.{end}") for end in ("weight", "bias"))
             for end in ("weight", "bias"):
-                found.pop(f"layers.{index}.{own}.{end}", None)
-            chosen = maps[0] if maps[0]["weight"] is not None else maps[1]
-            weight, bias = chosen["weight"], chosen["bias"]
-            if part in relative.parts and weight is not None and bias is not None:
-                if weight.shape != (architecture.hidden, architecture.hidden):
-                    raise unfit(f"a map of layer {index} has the shape {list(weight.shape)}")
-                table = functional.linear(embeddings, weight.float(), bias.float())
-                found[f"layers.{index}.positions.{part}"] = table
-    return found
+                kept.pop(f"layers.{index}.{own}.{end}", None)
+            if architecture.relative is None or part not in architecture.relative.parts:
+                continue
+            if weight is None or bias is None or weight.shape != (len(bias), architecture.hidden):
+                raise unfit(f"layers.{index}.{name} is missing or not {architecture.hidden} wide")
+            table = functional.linear(embeddings, weight.float(), bias.float())
+            kept[f"layers.{index}.positions.{part}"] = table
+    return kept
+
+
+def _has_norm(raw: Mapping[str, Any]) -> bool:
+    kinds = {kind.strip() for kind in str(raw.get("norm_rel_ebd", "none")).lower().split("|")}
+    if not kinds <= {"none", "layer_norm"}:
+        raise unsupported(f"norm_rel_ebd {raw['norm_rel_ebd']!r} is not supported")
+    return "layer_norm" in kinds
+
+
+def _embeddings(found: Tensors, architecture: Architecture, has_norm: bool) -> Tensor:
+    """The embeddings of relative positions [rows, d], behind their norm if they have one."""
+    assert architecture.relative is not None
+    shape = (architecture.relative.rows, architecture.hidden)
+    embeddings = found.get(f"{_POSITIONS}.weight")
+    if embeddings is None or embeddings.shape != shape:
+        raise unfit(f"encoder.rel_embeddings.weight is missing or not {list(shape)}")
+    if not has_norm:
+        return embeddings.float()
+    weight, bias = (found.get(f"{_NORM}.{end}") for end in ("weight", "bias"))
+    if weight is None or bias is None or weight.shape != shape[1:] or bias.shape != shape[1:]:
+        raise unfit(f"encoder.LayerNorm is missing or not {architecture.hidden} wide")
+    own = weight.float(), bias.float()
+    return functional.layer_norm(embeddings.float(), shape[1:], *own, architecture.eps)
 
 
 DEBERTA_V2: Final = Family(

@@ -23,7 +23,7 @@ class Family:
     embedding_names, other_names, head_names: from our names to the checkpoint's. fused: modules of a layer
     that hold several of ours, one after another. parse: the architecture of a config.json. biasless: our
     linear maps and norms that have no bias by config.json; they get one of zeros, as all maps have one.
-    position_tables: the tables of relative positions of each layer, from the other tensors by our names.
+    position_tables: adds the tables of relative positions of each layer to the tensors by our names.
     pooler: the name of the pooler, "" if the family has none.
     """
 
@@ -37,12 +37,12 @@ class Family:
     other_names: Mapping[str, str] = field(default_factory=dict)
     fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     biasless: Callable[[Mapping[str, Any]], Collection[str]] = lambda _: ()
-    position_tables: Callable[[Tensors, Architecture], Tensors] = lambda found, _: found
+    position_tables: Callable[[Tensors, Architecture, Mapping[str, Any]], Tensors] = lambda found, *_: found
     pooler: str = ""
 
     @property
     def specials(self) -> SpecialTokens:
-        """The special tokens of its tokenizers."""
+        """The special tokens of its usual tokenizers."""
         return SPECIAL_TOKENS[self.name]
 
     def canonical(
@@ -68,7 +68,7 @@ class Family:
                     raise unfit(f"{name} is of a layer that the {architecture.layers} of config.json lack")
                 parts = self._parts(match[2], value, name)
                 found |= {f"layers.{match[1]}.{ours}.{match[3]}": part for ours, part in parts.items()}
-        found = self.position_tables(found, architecture)
+        found = self.position_tables(found, architecture, raw)
         return found | _zero_biases(found, self.biasless(raw))
 
     def _parts(self, module: str, value: Tensor, source: str) -> Tensors:

@@ -142,7 +142,9 @@ def _nomic_fields(raw: Mapping[str, Any]) -> dict[str, Any]:
         require(raw, name, wanted)
     given = str(raw.get("activation_function", "swiglu"))
     if given not in _NOMIC_ACTIVATIONS:
-        raise unsupported(f"activation_function {given!r} is not supported: its feed-forward block is not gated")
+        raise unsupported(
+            f"activation_function {given!r} is not supported: its feed-forward block is not gated"
+        )
     found = {_NOMIC_FIELDS.get(name, name): value for name, value in raw.items()}
     found["hidden_act"] = _NOMIC_ACTIVATIONS[given]
     if raw.get("rotary_scaling_factor") is not None:  # It changes texts longer than those of the pretraining.

@@ -1,6 +1,6 @@
 """The special tokens of each family of checkpoints."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,3 +33,12 @@ SPECIAL_TOKENS: Final[Mapping[str, SpecialTokens]] = {
     "gte": BERT_SPECIAL_TOKENS,
 }
 """By the family's name."""
+GEMMA_SPECIAL_TOKENS: Final = SpecialTokens("<pad>", "<bos>", "<eos>", "<mask>", "<unk>")
+_OTHER_SPECIAL_TOKENS: Final[Mapping[str, SpecialTokens]] = {"modernbert": GEMMA_SPECIAL_TOKENS}
+"""Of checkpoints of a family with another tokenizer, such as mmBERT; with as many separators."""
+
+
+def special_tokens(family: str, has: Callable[[str], bool]) -> SpecialTokens:
+    """The special tokens of a family's tokenizer, by the tokens that it `has`."""
+    usual, other = SPECIAL_TOKENS[family], _OTHER_SPECIAL_TOKENS.get(family)
+    return other if other is not None and not has(usual.cls) and has(other.cls) else usual

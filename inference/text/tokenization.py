@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from inference.errors import HplmError, reason
 from inference.text.encode import CHARACTERS_PER_TOKEN, GROWTH, encode_batch
-from inference.text.special_tokens import BERT_SPECIAL_TOKENS, SPECIAL_TOKENS, SpecialTokens
+from inference.text.special_tokens import BERT_SPECIAL_TOKENS, SpecialTokens, special_tokens
 
 ROOT_FILE = "root.json"
 DECODER_FILE = "decoder.json"
@@ -117,6 +117,7 @@ class TextTokenizer:
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
+        self.specials = specials
         self._window = CHARACTERS_PER_TOKEN * max_tokens
         self.cls_id = self.id_of(specials.cls)
         self.sep_id = self.id_of(specials.sep)
@@ -126,13 +127,14 @@ class TextTokenizer:
 
     @classmethod
     def from_file(
-        cls, path: Path, max_tokens: int, *, specials: SpecialTokens = BERT_SPECIAL_TOKENS, types: bool = True
+        cls, path: Path, max_tokens: int, *, family: str = "bert", types: bool = True
     ) -> "TextTokenizer":
-        """Read a tokenizer.json. Raises HplmError(unsupported_checkpoint)."""
+        """Read the tokenizer.json of a family. Raises HplmError(unsupported_checkpoint)."""
         try:
             tokenizer = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises bare Exception
             raise HplmError("unsupported_checkpoint", f"{path.name} is not a tokenizer: {error}") from error
+        specials = special_tokens(family, lambda token: tokenizer.token_to_id(token) is not None)
         return cls(tokenizer, max_tokens=max_tokens, specials=specials, types=types)
 
     @classmethod
@@ -142,10 +144,8 @@ class TextTokenizer:
         try:
             config = json.loads((folder / ROOT_FILE).read_bytes())
             architecture, max_tokens = config["architecture"], int(config["max_tokens"])
-            specials = SPECIAL_TOKENS[architecture["family"]]
-            return cls.from_file(
-                folder / TOKENIZER_FILE, max_tokens, specials=specials, types=architecture["types"] > 1
-            )
+            family, types = architecture["family"], architecture["types"] > 1
+            return cls.from_file(folder / TOKENIZER_FILE, max_tokens, family=family, types=types)
         except (OSError, ValueError, TypeError, KeyError, HplmError) as error:
             raise HplmError(
                 "corrupt_artifact", f"the tokenizer of the root cannot be read: {reason(error)}"

@@ -32,9 +32,9 @@ pytestmark = [
 
 WIDE_ERROR = 0.02
 """The relative error of one linear layer of random weights; up to 0.017 was measured."""
-STATES_ERROR = {"float32": 0.05, "bfloat16": 0.06}
-"""The relative error of the last of two layers of random roots, with and without PETs; up to 0.037 in float32
-and 0.042 in bfloat16 was measured."""
+STATES_ERROR = {"float32": 0.06, "bfloat16": 0.07}
+"""The relative error of the last of two layers of random roots, with and without PETs; up to 0.054 in float32
+and bfloat16 was measured, of a gated feed-forward block."""
 
 
 @torch.no_grad()
