@@ -29,7 +29,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 class Checkpoint:
     """A checkpoint that was read and validated.
 
-    weights: float32, with the same names for all families: `embeddings.…`, `layers.0.…`, and `head.…` if it
+    tokenizer_file: its tokenizer.json, or another file that `open_tokenizer` reads. weights: float32, with the same names for all families: `embeddings.…`, `layers.0.…`, and `head.…` if it
     has a language model head. sha256: of the weight files.
     """
 
@@ -54,18 +54,23 @@ def open_checkpoint(source: str | Path) -> Checkpoint:
     family = family_for(raw)
     architecture = family.parse(raw)
     files = weight_files(folder)
-    tokenizer_file = folder / "tokenizer.json"
-    if not tokenizer_file.is_file():
-        raise HplmError(
-            "unsupported_checkpoint",
-            "the checkpoint has no tokenizer.json; save its tokenizer as a fast one and try again",
-        )
+    tokenizer_file = _tokenizer_file(folder, family)
     weights: dict[str, Tensor] = {}
     for file in files:
         weights |= read_weights(file, missing="unsupported_checkpoint", damaged="unsupported_checkpoint")
     name = folder.resolve().name if Path(source).is_dir() else str(source)
     found = to_float32(family.canonical(weights, architecture, raw))
     return Checkpoint(folder, family, architecture, tokenizer_file, found, name, sha256_of(files))
+
+
+def _tokenizer_file(folder: Path, family: Family) -> Path:
+    for name in filter(None, ("tokenizer.json", family.tokenizer_model)):
+        if (folder / name).is_file():
+            return folder / name
+    raise HplmError(
+        "unsupported_checkpoint",
+        "the checkpoint has no tokenizer.json; save its tokenizer as a fast one and try again",
+    )
 
 
 def checkpoint_folder(source: str) -> Path:
@@ -127,6 +132,7 @@ def sha256_of(files: list[Path]) -> str:
 
 _ALLOW_PATTERNS = [
     *("config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"),
+    "spm.model",
     *("generation_config.json", "tokenizer_config.json", "chat_template.jinja"),  # of decoders
 ]
 _IGNORE_PATTERNS = ["*/*"]
@@ -145,8 +151,8 @@ def download_checkpoint(hub_id: str, *, pickled: Collection[str]) -> Path:
     if ".safetensors" not in suffixes and suffixes & set(pickled):
         raise HplmError(
             "pickled_checkpoint",
-            f"{hub_id} has only pickled weights; reading them runs code; download it to a folder, save them as "
-            f"safetensors, and register the folder: {TO_SAFETENSORS.format('pytorch_model.bin')}",
+            f"{hub_id} has only pickled weights; reading them runs code; download it to a folder, save them "
+            f"as safetensors, and register the folder: {TO_SAFETENSORS.format('pytorch_model.bin')}",
         )
     try:
         return Path(

@@ -16,6 +16,7 @@ from inference.hplm.bert_families import (
 from inference.hplm.checkpoint_config import config_bool, config_int, unsupported
 from inference.hplm.family import Family, Tensors, unfit
 from inference.hplm.relative_positions import RelativePositions
+from inference.text.sentencepiece import SENTENCEPIECE_FILE
 
 _PARTS: Final = {"c2p": "keys", "p2c": "queries"}
 _POSITIONS, _NORM = "positions", "positions_norm"
@@ -133,4 +134,5 @@ DEBERTA_V2: Final = Family(
     },
     parse=_parse,
     position_tables=_tables,
+    tokenizer_model=SENTENCEPIECE_FILE,
 )

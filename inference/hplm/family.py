@@ -24,7 +24,8 @@ class Family:
     that hold several of ours, one after another. parse: the architecture of a config.json. biasless: our
     linear maps and norms that have no bias by config.json; they get one of zeros, as all maps have one.
     position_tables: adds the tables of relative positions of each layer to the tensors by our names.
-    pooler: the name of the pooler, "" if the family has none.
+    pooler: the name of the pooler, "" if the family has none. tokenizer_model: the file of a tokenizer of
+    another format, if checkpoints may have that alone.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Family:
     biasless: Callable[[Mapping[str, Any]], Collection[str]] = lambda _: ()
     position_tables: Callable[[Tensors, Architecture, Mapping[str, Any]], Tensors] = lambda found, *_: found
     pooler: str = ""
+    tokenizer_model: str = ""
 
     @property
     def specials(self) -> SpecialTokens:

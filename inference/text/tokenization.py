@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from inference.errors import HplmError, reason
 from inference.text.encode import CHARACTERS_PER_TOKEN, GROWTH, encode_batch
+from inference.text.sentencepiece import SENTENCEPIECE_FILE, fast_tokenizer
 from inference.text.special_tokens import BERT_SPECIAL_TOKENS, SpecialTokens, special_tokens
 
 ROOT_FILE = "root.json"
@@ -96,6 +97,16 @@ class _Segment:
         return _Segment(self.tokens.part(0, count), self.truncated or count < len(self))
 
 
+def open_tokenizer(path: Path) -> tokenizers.Tokenizer:
+    """The tokenizer in a tokenizer.json or spm.model. Raises HplmError(unsupported_checkpoint)."""
+    if path.name == SENTENCEPIECE_FILE:
+        return fast_tokenizer(path)
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception
+        raise HplmError("unsupported_checkpoint", f"{path.name} is not a tokenizer: {error}") from error
+
+
 class TextTokenizer:
     """A tokenizer that truncates to `max_tokens`. Thread-safe.
 
@@ -129,11 +140,8 @@ class TextTokenizer:
     def from_file(
         cls, path: Path, max_tokens: int, *, family: str = "bert", types: bool = True
     ) -> "TextTokenizer":
-        """Read the tokenizer.json of a family. Raises HplmError(unsupported_checkpoint)."""
-        try:
-            tokenizer = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises bare Exception
-            raise HplmError("unsupported_checkpoint", f"{path.name} is not a tokenizer: {error}") from error
+        """Read the tokenizer of a family. Raises HplmError(unsupported_checkpoint)."""
+        tokenizer = open_tokenizer(path)
         specials = special_tokens(family, lambda token: tokenizer.token_to_id(token) is not None)
         return cls(tokenizer, max_tokens=max_tokens, specials=specials, types=types)
 

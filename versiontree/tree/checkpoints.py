@@ -21,6 +21,7 @@ SUPPORTED_MODEL_TYPES: Final = {
 }
 _POSITIONS_BEHIND_PADDING: Final = ("roberta", "xlm-roberta")
 _FIRST_POSITIONS: Final = {"mpnet": 2}
+_OTHER_TOKENIZERS: Final = {"deberta-v2": ("spm.model",)}
 _GGUF_SUFFIX: Final = ".gguf"
 _GGUF_MAGIC: Final = b"GGUF"
 _WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
@@ -104,14 +105,15 @@ def _check_folder(folder: Path, kind: RootKind) -> None:
         if pickled:
             raise _pickled_error(", ".join(pickled[:3]))
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no model.safetensors.")
-    if not (folder / "tokenizer.json").is_file():
-        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no tokenizer.json.")
     try:
         model_type = json.loads((folder / "config.json").read_bytes()).get("model_type")
     except (OSError, ValueError, AttributeError) as error:
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json.") from error
     if model_type not in SUPPORTED_MODEL_TYPES[kind]:
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, _unsupported(model_type, kind))
+    tokenizers = ("tokenizer.json", *_OTHER_TOKENIZERS.get(model_type, ()))
+    if not any((folder / name).is_file() for name in tokenizers):
+        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no {' or '.join(tokenizers)}.")
     if kind == RootKind.DECODER:
         hooks.decoder_checkpoint_check(folder)
 

@@ -148,6 +148,13 @@ def test_the_command_for_pickled_weights_makes_a_checkpoint_of_them(
     assert checkpoint_source(str(folder)) == str(folder)
 
 
+def test_a_deberta_may_have_a_sentencepiece_model_alone(folder: Path) -> None:
+    (folder / "tokenizer.json").rename(folder / "spm.model")
+    assert refusal(str(folder)) == ErrorCode.UNSUPPORTED_CHECKPOINT
+    (folder / "config.json").write_text(json.dumps({"model_type": "deberta-v2"}))
+    assert checkpoint_source(str(folder)) == str(folder)
+
+
 def test_the_longest_text_is_shorter_where_positions_begin_behind_the_padding(folder: Path) -> None:
     about = {"max_position_embeddings": 514, "pad_token_id": 1}
     for family, longest in (("bert", 514), ("roberta", 512), ("xlm-roberta", 512), ("mpnet", 512)):
