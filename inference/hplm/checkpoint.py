@@ -29,8 +29,9 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 class Checkpoint:
     """A checkpoint that was read and validated.
 
-    tokenizer_file: its tokenizer.json, or another file that `open_tokenizer` reads. weights: float32, with the same names for all families: `embeddings.…`, `layers.0.…`, and `head.…` if it
-    has a language model head. sha256: of the weight files.
+    tokenizer_file: its tokenizer.json, or another file that `open_tokenizer` reads. weights: float32, with
+    the same names for all families: `embeddings.…`, `layers.0.…`, and `head.…` if it has a language model
+    head. sha256: of the weight files.
     """
 
     path: Path
