@@ -3,6 +3,7 @@
 It is written from the definitions and shares no code with the modules that it checks.
 """
 
+import math
 from bisect import bisect_left
 
 import numpy as np
@@ -158,12 +159,25 @@ def _layer(root: Root, layer: nn.Module, hidden: Tensor, hplm: Hplm, index: int)
     return _adapter(pet, "output_adapter", _normalised(weights, pet, "output", outer + states, shape.eps))
 
 
+def _bias_row(distance: int, span: int) -> int:
+    """MPNet's row for a query so many tokens behind a key: distances below half the span have their own, all
+    up to 128 share the other half on a logarithmic scale."""
+    near, away = span // 2, abs(distance)
+    if away > near:
+        away = min(near + int(math.log(away / near) / math.log(128 / near) * (span - near)), span - 1)
+    return span + (away if distance > 0 else -away)
+
+
 def _attention(weights: Tensors, pet: Tensors, hidden: Tensor, heads: int) -> Tensor:
     def split(place: str) -> Tensor:
         return _linear(weights, pet, place, hidden).view(len(hidden), heads, -1).transpose(0, 1)
 
     query, key, value = split("query"), split("key"), split("value")
     scores = query @ key.transpose(1, 2) / query.shape[-1] ** 0.5
+    if (table := weights.get("positions.biases")) is not None:
+        rows = torch.tensor([[_bias_row(i - j, len(table) // 2) for j in range(len(hidden))]
+                             for i in range(len(hidden))])  # fmt: skip
+        scores = scores + table[rows].permute(2, 0, 1)
     context: Tensor = (scores.softmax(dim=-1) @ value).transpose(0, 1).flatten(1)
     return context
 

@@ -33,9 +33,9 @@ from inference.engine.pipeline import BatchTask, LayerFeed, Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.errors import HplmError
+from inference.hplm.attention import add_encoder_layout
 from inference.hplm.heads import head_outputs, mean_state, read_back
 from inference.hplm.lower_states import finish_lower_states
-from inference.hplm.packed_attention import add_layout
 from inference.hplm.pets import UpperShape
 from inference.hplm.plot_lookup import LookupResult
 from inference.hplm.root import Root
@@ -242,7 +242,7 @@ class Executor:
     ) -> BatchOutputs:
         upper, sequences = self.root.upper, PackedSequences.of(found.texts.ids)
         upload = Upload(upper.device)
-        add_layout(sequences, upload, upper.dtype, upper.head_size)
+        add_encoder_layout(sequences, upload, upper.dtype, upper.architecture)
         states = finish_lower_states(found, upper.dtype, upload)
         last = upper(states.states, sequences, feed, callback.before)
         outputs = head_outputs(feed.heads(), last, sequences, states.states)

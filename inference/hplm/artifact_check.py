@@ -10,6 +10,7 @@ from torch import Tensor
 
 from inference.cascade.profile import CASCADE_FILE, CascadeProfile
 from inference.errors import HplmError
+from inference.hplm.architecture import Architecture
 from inference.hplm.artifact_files import read_artifact_json, read_weights
 from inference.hplm.encoder import FullLower
 from inference.hplm.fragments import pack
@@ -80,14 +81,18 @@ def check_lower(folder: Path, config: RootConfig) -> None:
     """
     metadata = read_artifact_json(folder / LOWER_JSON)
     expected = {
-        "architecture": config.architecture.to_json(),
+        "architecture": config.architecture,
         "lower": config.lower,
         "max_tokens": config.max_tokens,
         "missing_id": config.missing_id,
         "n": config.n,
     }
     rank = metadata.get("context_rank")
-    if {name: metadata.get(name) for name in expected} != expected:
+    found = {name: metadata.get(name) for name in expected}
+    # Artifacts of earlier versions have fewer fields.
+    if isinstance(found["architecture"], dict):
+        found["architecture"] = Architecture.from_json(found["architecture"])
+    if found != expected:
         raise HplmError("corrupt_artifact", "the lower layers are not of this root")
     if not isinstance(rank, int) or not 0 <= rank <= config.hidden:
         raise HplmError("corrupt_artifact", "context_rank of the lower layers is invalid")

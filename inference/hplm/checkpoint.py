@@ -5,15 +5,23 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from torch import Tensor
 
 from inference.errors import HplmError
 from inference.hplm.architecture import Architecture
 from inference.hplm.artifact_files import read_json, read_weights, to_float32
-from inference.hplm.families import Family, family_for
+from inference.hplm.families import family_for
+from inference.hplm.family import Family
 
 PICKLED_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
+TO_SAFETENSORS: Final = (
+    'python -c "import sys, torch; from safetensors.torch import save_file; '
+    "w = torch.load(sys.argv[1], weights_only=True); "
+    "save_file({{k: v.contiguous().clone() for k, v in w.items()}}, 'model.safetensors')\" {}"
+)
+"""The command that makes safetensors of a pickle, which it reads without running code."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
@@ -21,8 +29,9 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 class Checkpoint:
     """A checkpoint that was read and validated.
 
-    weights: float32, with the same names for all families: `embeddings.…`, `layers.0.…`, and `head.…` if it
-    has a language model head. sha256: of the weight files.
+    tokenizer_file: its tokenizer.json, or another file that `open_tokenizer` reads. weights: float32, with
+    the same names for all families: `embeddings.…`, `layers.0.…`, and `head.…` if it has a language model
+    head. sha256: of the weight files.
     """
 
     path: Path
@@ -46,18 +55,23 @@ def open_checkpoint(source: str | Path) -> Checkpoint:
     family = family_for(raw)
     architecture = family.parse(raw)
     files = weight_files(folder)
-    tokenizer_file = folder / "tokenizer.json"
-    if not tokenizer_file.is_file():
-        raise HplmError(
-            "unsupported_checkpoint",
-            "the checkpoint has no tokenizer.json; save its tokenizer as a fast one and try again",
-        )
+    tokenizer_file = _tokenizer_file(folder, family)
     weights: dict[str, Tensor] = {}
     for file in files:
         weights |= read_weights(file, missing="unsupported_checkpoint", damaged="unsupported_checkpoint")
     name = folder.resolve().name if Path(source).is_dir() else str(source)
-    found = to_float32(family.canonical(weights))
+    found = to_float32(family.canonical(weights, architecture, raw))
     return Checkpoint(folder, family, architecture, tokenizer_file, found, name, sha256_of(files))
+
+
+def _tokenizer_file(folder: Path, family: Family) -> Path:
+    for name in filter(None, ("tokenizer.json", family.tokenizer_model)):
+        if (folder / name).is_file():
+            return folder / name
+    raise HplmError(
+        "unsupported_checkpoint",
+        "the checkpoint has no tokenizer.json; save its tokenizer as a fast one and try again",
+    )
 
 
 def checkpoint_folder(source: str) -> Path:
@@ -102,7 +116,8 @@ def weight_files(folder: Path) -> list[Path]:
 def _pickled(names: list[str]) -> HplmError:
     return HplmError(
         "pickled_checkpoint",
-        f"weights only in {', '.join(names[:3])}: reading a pickle runs code; save them as safetensors",
+        f"weights only in {', '.join(names[:3])}: reading a pickle runs code; in the checkpoint's folder, "
+        f"this command saves them as safetensors without running any: {TO_SAFETENSORS.format(names[0])}",
     )
 
 
@@ -118,6 +133,7 @@ def sha256_of(files: list[Path]) -> str:
 
 _ALLOW_PATTERNS = [
     *("config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"),
+    "spm.model",
     *("generation_config.json", "tokenizer_config.json", "chat_template.jinja"),  # of decoders
 ]
 _IGNORE_PATTERNS = ["*/*"]
@@ -134,7 +150,11 @@ def download_checkpoint(hub_id: str, *, pickled: Collection[str]) -> Path:
 
     suffixes = _suffixes(hub_id)
     if ".safetensors" not in suffixes and suffixes & set(pickled):
-        raise HplmError("pickled_checkpoint", f"{hub_id} has only pickled weights; reading them runs code")
+        raise HplmError(
+            "pickled_checkpoint",
+            f"{hub_id} has only pickled weights; reading them runs code; download it to a folder, save them "
+            f"as safetensors, and register the folder: {TO_SAFETENSORS.format('pytorch_model.bin')}",
+        )
     try:
         return Path(
             snapshot_download(hub_id, allow_patterns=_ALLOW_PATTERNS, ignore_patterns=_IGNORE_PATTERNS)

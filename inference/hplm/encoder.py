@@ -21,6 +21,7 @@ from inference.hplm.artifact_files import (
 from inference.hplm.attention import attention
 from inference.hplm.int8_linear import InputScale, Int8Linear
 from inference.hplm.pet_batch import LayerPets, Pets, SharedLayer
+from inference.hplm.position_scheme import PositionScheme
 from inference.hplm.sequences import PackedSequences
 
 NO_PETS = SharedLayer({})
@@ -29,40 +30,61 @@ Layout = Tensor | PackedSequences
 
 
 class EncoderBlock(nn.Module):
-    """A post-layer-norm transformer block: self-attention and feed-forward."""
+    """Layer `index` of an encoder: self-attention and feed-forward, with the parts of its architecture."""
 
-    def __init__(self, architecture: Architecture) -> None:
+    def __init__(self, architecture: Architecture, index: int) -> None:
         super().__init__()
         hidden, inner = architecture.hidden, architecture.inner
-        self.heads = architecture.heads
+        self.heads, self.pre_norm = architecture.heads, architecture.pre_norm
         self.query = nn.Linear(hidden, hidden)
         self.key = nn.Linear(hidden, hidden)
         self.value = nn.Linear(hidden, hidden)
         self.output = nn.Linear(hidden, hidden)
-        self.attention_norm = nn.LayerNorm(hidden, eps=architecture.eps)
+        # The embeddings have a norm of their own.
+        has_norm = index > 0 or not architecture.pre_norm
+        self.attention_norm = nn.LayerNorm(hidden, eps=architecture.eps) if has_norm else None
         self.expand = nn.Linear(hidden, inner)
+        self.gate = nn.Linear(hidden, inner) if architecture.gated else None
         self.contract = nn.Linear(inner, hidden)
         self.output_norm = nn.LayerNorm(hidden, eps=architecture.eps)
         self.activation = make_activation(architecture.activation)
+        self.positions = PositionScheme.of(architecture, index)
 
     def forward(self, hidden: Tensor, layout: Layout | None, pets: LayerPets = NO_PETS) -> Tensor:
         """States of the shape of `hidden`: [N, d] of packed sequences, or [B, T, d] with a mask [B, T] (true:
         a token), None where every place holds a token and there are few of them. The adapters stand behind
-        the attention block and behind the feed-forward block (paper, section 3.2.2)."""
-        mixed = self._attend(hidden, layout, pets)
-        attended = pets.linear("output", self.output, mixed)
+        the attention block and behind the feed-forward block (paper, section 3.2.2): behind their norms, or,
+        where the norms come first, before what the block gives is added to what it read."""
+        if self.pre_norm:
+            norm = self.attention_norm
+            normed = hidden if norm is None else pets.norm("attention", norm, hidden)
+            hidden = hidden + pets.adapt("adapter", self._attended(normed, layout, pets))
+            normed = pets.norm("output", self.output_norm, hidden)
+            return hidden + pets.adapt("output_adapter", self._fed_forward(normed, pets))
+        assert self.attention_norm is not None
+        attended = self._attended(hidden, layout, pets)
         hidden = pets.norm("attention", self.attention_norm, attended + hidden)
         hidden = pets.adapt("adapter", hidden)
-        inner = self.activation(pets.linear("expand", self.expand, hidden))
-        outer = pets.linear("contract", self.contract, inner)
+        outer = self._fed_forward(hidden, pets)
         return pets.adapt("output_adapter", pets.norm("output", self.output_norm, outer + hidden))
 
-    def _attend(self, hidden: Tensor, layout: Layout | None, pets: LayerPets) -> Tensor:
+    def _attended(self, hidden: Tensor, layout: Layout | None, pets: LayerPets) -> Tensor:
+        return pets.linear("output", self.output, self._mixed(hidden, layout, pets))
+
+    def _mixed(self, hidden: Tensor, layout: Layout | None, pets: LayerPets) -> Tensor:
         if layout is None and hidden.shape[1] == 1:  # a token alone attends to itself
             return pets.linear("value", self.value, hidden)
         maps = {"query": self.query, "key": self.key, "value": self.value}
         query, key, value = pets.linears(maps, hidden)
-        return attention(query, key, value, layout, self.heads)
+        return attention(query, key, value, layout, self.heads, self.positions)
+
+    def _fed_forward(self, hidden: Tensor, pets: LayerPets) -> Tensor:
+        if self.gate is None:
+            inner = self.activation(pets.linear("expand", self.expand, hidden))
+        else:
+            expanded, gate = pets.linears({"expand": self.expand, "gate": self.gate}, hidden)
+            inner = self.activation(expanded) * gate
+        return pets.linear("contract", self.contract, inner)
 
 
 class Embeddings(nn.Module):
@@ -74,7 +96,8 @@ class Embeddings(nn.Module):
         size, hidden = architecture.embedding, architecture.hidden
         self.offset = architecture.position_offset
         self.words = nn.Embedding(architecture.vocab, size)
-        self.positions = nn.Embedding(architecture.positions, size)
+        learned = architecture.position_embeddings
+        self.positions = nn.Embedding(architecture.positions, size) if learned else None
         self.types = nn.Embedding(architecture.types, size) if architecture.types else None
         self.norm = nn.LayerNorm(size, eps=architecture.eps)
         self.project = nn.Linear(size, hidden) if size != hidden else None
@@ -82,18 +105,20 @@ class Embeddings(nn.Module):
     def forward(self, ids: Tensor, types: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
         """[..., d] of ids [...] int64; positions count from 0 along the last dimension unless they are given,
         types default to 0."""
-        if positions is None:
-            positions = torch.arange(ids.shape[-1], device=ids.device)
-        total = self.words(ids) + self.positions(self.offset + positions)
+        total = self.words(ids)
+        if self.positions is not None:
+            if positions is None:
+                positions = torch.arange(ids.shape[-1], device=ids.device)
+            total = total + self.positions(self.offset + positions)
         if self.types is not None:
             total = total + self.types(torch.zeros_like(ids) if types is None else types)
         normed: Tensor = self.norm(total)
         return normed if self.project is None else self.project(normed)
 
 
-def build_blocks(architecture: Architecture, count: int) -> nn.ModuleList:
-    """`count` blocks with untrained weights."""
-    return nn.ModuleList(EncoderBlock(architecture) for _ in range(count))
+def build_blocks(architecture: Architecture, first: int, end: int) -> nn.ModuleList:
+    """The layers `first` to `end` (exclusive) with untrained weights."""
+    return nn.ModuleList(EncoderBlock(architecture, index) for index in range(first, end))
 
 
 class FullLower(nn.Module):
@@ -103,7 +128,7 @@ class FullLower(nn.Module):
         super().__init__()
         self.architecture = architecture
         self.embeddings = Embeddings(architecture)
-        self.layers = build_blocks(architecture, count)
+        self.layers = build_blocks(architecture, 0, count)
 
     def forward(
         self, ids: Tensor, layout: Layout, types: Tensor | None = None, positions: Tensor | None = None
@@ -112,7 +137,7 @@ class FullLower(nn.Module):
         mask [B, T] bool (true: a token); `types` and `positions` are of the shape of `ids` (default: zeros,
         and where each token is in its sequence)."""
         if positions is None and isinstance(layout, PackedSequences):
-            positions = torch.from_numpy(layout.positions).to(ids.device)
+            positions = layout.positions_on(ids.device)
         hidden: Tensor = self.embeddings(ids, types, positions)
         for layer in self.layers:
             hidden = layer(hidden, layout)
@@ -158,14 +183,17 @@ class FullLower(nn.Module):
 
 
 class UpperLayers(nn.Module):
-    """The last `count` layers of the root, frozen. has_int8_weights: whether they were `quantized`."""
+    """The last `count` layers of the root, and its last norm if it has one, frozen. has_int8_weights: whether
+    they were `quantized`."""
 
     has_int8_weights = False
 
     def __init__(self, architecture: Architecture, count: int) -> None:
         super().__init__()
-        self.head_size = architecture.head_size
-        self.layers = build_blocks(architecture, count)
+        self.architecture = architecture
+        self.layers = build_blocks(architecture, architecture.layers - count, architecture.layers)
+        width, eps = architecture.hidden, architecture.eps
+        self.final_norm = nn.LayerNorm(width, eps=eps) if architecture.pre_norm else None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -176,9 +204,12 @@ class UpperLayers(nn.Module):
         return next(self.parameters()).device
 
     def step(self, index: int, hidden: Tensor, layout: Layout, pets: Pets | None) -> Tensor:
-        """Upper layer `index` alone, as the PETs change it; the shape stays."""
+        """Upper layer `index` alone, as the PETs change it, and the last norm behind the last; the shape
+        stays."""
         of_layer: LayerPets = NO_PETS if pets is None else pets.layer(index)
         result: Tensor = self.layers[index](hidden, layout, of_layer)
+        if self.final_norm is not None and index == len(self.layers) - 1:
+            result = self.final_norm(result)
         return result
 
     def forward(
@@ -206,7 +237,8 @@ class UpperLayers(nn.Module):
         result = copy.deepcopy(self)
         for block, of_block in zip(result.layers, scales, strict=True):
             for place, scale in of_block.items():
-                setattr(block, place, Int8Linear(getattr(block, place), scale))
+                if (source := getattr(block, place)) is not None:
+                    setattr(block, place, Int8Linear(source, scale))
         result.has_int8_weights = True
         return result
 
@@ -216,12 +248,9 @@ class UpperLayers(nn.Module):
     ) -> "UpperLayers":
         """The layers of a checkpoint above the first `lower`, frozen, float32."""
         module = cls(architecture, architecture.layers - lower)
-        load_weights(
-            module,
-            select_layers(weights, lower, architecture.layers),
-            "the checkpoint",
-            "unsupported_checkpoint",
-        )
+        norm = {name: value for name, value in weights.items() if name.startswith("final_norm.")}
+        upper = norm | select_layers(weights, lower, architecture.layers)
+        load_weights(module, upper, "the checkpoint", "unsupported_checkpoint")
         freeze(module)
         return module
 

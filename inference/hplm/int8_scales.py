@@ -21,10 +21,10 @@ MAX_UNEXPLAINED: Final = 0.01
 PLACES_BY_INPUT: Final = {
     "attention": ("query", "key", "value"),
     "output": ("output",),
-    "expand": ("expand",),
+    "expand": ("expand", "gate"),
     "contract": ("contract",),
 }
-"""The linear layers of a block that share an input."""
+"""The linear layers of a block that share an input. Few families have a gate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -56,7 +56,7 @@ class LocalLower(nn.Module):
         self.max_tokens = max_tokens
         self.missing_id = missing_id
         self.embeddings = Embeddings(architecture)
-        self.layers = build_blocks(architecture, count)
+        self.layers = build_blocks(architecture, 0, count)
         # Initially the mean of the overlapping fragments (paper, equation 2).
         scaled_identity = torch.eye(hidden) / n
         levels = level_count(n)

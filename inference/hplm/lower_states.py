@@ -13,10 +13,10 @@ from torch import Tensor
 
 from inference.cascade.dispatcher import Coverage, Level
 from inference.errors import HplmError
+from inference.hplm.attention import add_encoder_layout
 from inference.hplm.compose import PackedLayout, compose_packed, concatenate, source_vectors
 from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.encoder import FullLower
-from inference.hplm.packed_attention import add_layout
 from inference.hplm.plot_lookup import (
     COMPUTED,
     NOTHING_FOUND,
@@ -226,14 +226,13 @@ def _full_context(
     full: FullLower, ids: Sequence[Ids], types: Sequence[Ids], upload: Upload
 ) -> Callable[[], Tensor]:
     sequences = PackedSequences.of(ids)
-    add_layout(sequences, upload, full.word_embeddings.dtype, full.architecture.head_size)
-    packed = [
-        upload.add(array) for array in (np.concatenate(ids), np.concatenate(types), sequences.positions)
-    ]
+    add_encoder_layout(sequences, upload, full.word_embeddings.dtype, full.architecture)
+    sequences.add_positions(upload)
+    packed = [upload.add(array) for array in (np.concatenate(ids), np.concatenate(types))]
 
     def compute() -> Tensor:
-        own_ids, own_types, positions = (added.tensor for added in packed)
-        states: Tensor = full(own_ids, sequences, own_types, positions)
+        own_ids, own_types = (added.tensor for added in packed)
+        states: Tensor = full(own_ids, sequences, own_types)
         return states
 
     return compute

@@ -47,7 +47,7 @@ class LmHead(nn.Module):
     def from_checkpoint(cls, architecture: Architecture, weights: Mapping[str, Tensor]) -> "LmHead | None":
         """The head of a checkpoint, or None if it has none."""
         found = select_prefix(weights, "head.")
-        if "dense.weight" not in found:
+        if not {"dense.weight", "bias"} <= found.keys():  # Classifiers have a part of it.
             return None
         module = cls(architecture)
         load_weights(module, found, "the checkpoint's language model head", "unsupported_checkpoint")
@@ -107,7 +107,7 @@ class Root:
         architecture, weights = checkpoint.architecture, checkpoint.weights
         count = architecture.layers // 2 if lower is None else lower
         tokenizer = _checkpoint_tokenizer(checkpoint, max_tokens)
-        specials = checkpoint.family.specials
+        specials = tokenizer.specials
         config = RootConfig(
             name=name or checkpoint.name,
             architecture=architecture,
@@ -243,7 +243,7 @@ def _checkpoint_tokenizer(checkpoint: Checkpoint, max_tokens: int | None) -> Tex
     if limit > architecture.max_length:
         raise HplmError("unsupported_checkpoint", f"max_tokens {limit} exceeds {architecture.max_length}")
     tokenizer = TextTokenizer.from_file(
-        checkpoint.tokenizer_file, limit, specials=checkpoint.family.specials, types=architecture.types > 1
+        checkpoint.tokenizer_file, limit, family=checkpoint.family.name, types=architecture.types > 1
     )
     if tokenizer.size > architecture.vocab:
         raise HplmError(

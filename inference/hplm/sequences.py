@@ -56,6 +56,20 @@ class PackedSequences:
         """The position [N] of each token in its own sequence, from 0."""
         return np.arange(self.tokens) - np.repeat(self.starts, self.lengths)
 
+    def positions_on(self, device: torch.device) -> Tensor:
+        """`positions` on a device. Copied once for each."""
+        if device not in self._positions:
+            self.add_positions(Upload(device))
+        return self._positions[device].tensor
+
+    def add_positions(self, upload: Upload) -> None:
+        """Let `positions_on` reach the device with that upload."""
+        self._positions[upload.device] = upload.add(self.positions)
+
+    @cached_property
+    def _positions(self) -> dict[torch.device, Uploaded]:
+        return {}
+
     def tokens_of(self, sequences: Sequence[int]) -> NDArray[np.int64]:
         """Where the tokens of these sequences lie, one sequence after the other."""
         return np.concatenate([np.arange(self.starts[at], self.ends[at]) for at in sequences])

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from inference.errors import HplmError, reason
 from inference.text.encode import CHARACTERS_PER_TOKEN, GROWTH, encode_batch
-from inference.text.special_tokens import BERT_SPECIAL_TOKENS, SPECIAL_TOKENS, SpecialTokens
+from inference.text.sentencepiece import SENTENCEPIECE_FILE, fast_tokenizer
+from inference.text.special_tokens import BERT_SPECIAL_TOKENS, SpecialTokens, special_tokens
 
 ROOT_FILE = "root.json"
 DECODER_FILE = "decoder.json"
@@ -96,6 +97,16 @@ class _Segment:
         return _Segment(self.tokens.part(0, count), self.truncated or count < len(self))
 
 
+def open_tokenizer(path: Path) -> tokenizers.Tokenizer:
+    """The tokenizer in a tokenizer.json or spm.model. Raises HplmError(unsupported_checkpoint)."""
+    if path.name == SENTENCEPIECE_FILE:
+        return fast_tokenizer(path)
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception
+        raise HplmError("unsupported_checkpoint", f"{path.name} is not a tokenizer: {error}") from error
+
+
 class TextTokenizer:
     """A tokenizer that truncates to `max_tokens`. Thread-safe.
 
@@ -117,6 +128,7 @@ class TextTokenizer:
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
+        self.specials = specials
         self._window = CHARACTERS_PER_TOKEN * max_tokens
         self.cls_id = self.id_of(specials.cls)
         self.sep_id = self.id_of(specials.sep)
@@ -126,13 +138,11 @@ class TextTokenizer:
 
     @classmethod
     def from_file(
-        cls, path: Path, max_tokens: int, *, specials: SpecialTokens = BERT_SPECIAL_TOKENS, types: bool = True
+        cls, path: Path, max_tokens: int, *, family: str = "bert", types: bool = True
     ) -> "TextTokenizer":
-        """Read a tokenizer.json. Raises HplmError(unsupported_checkpoint)."""
-        try:
-            tokenizer = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises bare Exception
-            raise HplmError("unsupported_checkpoint", f"{path.name} is not a tokenizer: {error}") from error
+        """Read the tokenizer of a family. Raises HplmError(unsupported_checkpoint)."""
+        tokenizer = open_tokenizer(path)
+        specials = special_tokens(family, lambda token: tokenizer.token_to_id(token) is not None)
         return cls(tokenizer, max_tokens=max_tokens, specials=specials, types=types)
 
     @classmethod
@@ -142,10 +152,8 @@ class TextTokenizer:
         try:
             config = json.loads((folder / ROOT_FILE).read_bytes())
             architecture, max_tokens = config["architecture"], int(config["max_tokens"])
-            specials = SPECIAL_TOKENS[architecture["family"]]
-            return cls.from_file(
-                folder / TOKENIZER_FILE, max_tokens, specials=specials, types=architecture["types"] > 1
-            )
+            family, types = architecture["family"], architecture["types"] > 1
+            return cls.from_file(folder / TOKENIZER_FILE, max_tokens, family=family, types=types)
         except (OSError, ValueError, TypeError, KeyError, HplmError) as error:
             raise HplmError(
                 "corrupt_artifact", f"the tokenizer of the root cannot be read: {reason(error)}"

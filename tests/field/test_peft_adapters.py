@@ -65,7 +65,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Place]:
     """By family."""
     return {
         family: _place(tmp_path_factory.mktemp(family), family)
-        for family in ("bert", "roberta", "distilbert", "electra")
+        for family in ("bert", "roberta", "distilbert", "electra", "mpnet")
     }
 
 
@@ -217,6 +217,7 @@ IMPORTED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         target_modules="all-linear",
         exclude_modules=rf"{NOT_LOWER}|electra\.embeddings_project",
     ),
+    "MPNet": case("mpnet", **ALL_LINEAR),
     "DistilBERT": case(
         "distilbert",
         target_modules="all-linear",

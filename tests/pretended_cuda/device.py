@@ -189,8 +189,12 @@ class PretendedCuda:
                     (value, slice(first, last)),
                 )
             )
+            mask = None
+            if window_size is not None and min(window_size) > 0:
+                distance = torch.arange(q.shape[2])[:, None] - torch.arange(k.shape[2])
+                mask = (distance <= window_size[0]) & (-distance <= window_size[1])
             found = functional.scaled_dot_product_attention(
-                q, k, v, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+                q, k, v, attn_mask=mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
             )
             mixed[begin:end] = found[0].transpose(0, 1)
         return mixed, query.new_empty(0), query.new_empty(0)

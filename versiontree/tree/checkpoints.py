@@ -13,27 +13,29 @@ from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.root_kind import RootKind
 
 SUPPORTED_MODEL_TYPES: Final = {
-    RootKind.ENCODER: ("bert", "roberta", "xlm-roberta", "distilbert", "electra"),
+    RootKind.ENCODER: (
+        *("bert", "roberta", "xlm-roberta", "distilbert", "electra"),
+        *("mpnet", "modernbert", "deberta-v2", "nomic_bert", "gte"),
+    ),
     RootKind.DECODER: (
-        "llama",
-        "mistral",
-        "qwen2",
-        "qwen3",
-        "gemma3_text",
-        "smollm3",
-        "granite",
-        "phi3",
-        "gpt2",
-        "opt",
+        *("llama", "mistral", "qwen2", "qwen3", "gemma3_text", "smollm3", "granite", "phi3"),
+        *("gpt2", "opt"),
     ),
 }
-_RELATIVE_ATTENTION_TYPES: Final = ("deberta", "deberta-v2")
 _POSITIONS_BEHIND_PADDING: Final = ("roberta", "xlm-roberta")
+_FIRST_POSITIONS: Final = {"mpnet": 2}
+_OTHER_TOKENIZERS: Final = {"deberta-v2": ("spm.model",)}
 _GGUF_SUFFIX: Final = ".gguf"
 _GGUF_MAGIC: Final = b"GGUF"
 _WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
 _PICKLED_SUFFIXES: Final = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+TO_SAFETENSORS: Final = (
+    'python -c "import sys, torch; from safetensors.torch import save_file; '
+    "w = torch.load(sys.argv[1], weights_only=True); "
+    "save_file({{k: v.contiguous().clone() for k, v in w.items()}}, 'model.safetensors')\" {}"
+)
+"""The command that makes safetensors of a pickle, which it reads without running code."""
 _HUB_URL: Final = "https://huggingface.co/"
 _MAX_SOURCE_LENGTH: Final = 1024
 _DEFAULT_POSITIONS: Final = 512
@@ -82,9 +84,10 @@ def checkpoint_max_tokens(folder: Path) -> int:
     try:
         config = json.loads((folder / "config.json").read_bytes())
         positions = int(config.get("max_position_embeddings", _DEFAULT_POSITIONS))
-        if config.get("model_type") in _POSITIONS_BEHIND_PADDING:
+        kind = config.get("model_type")
+        if kind in _POSITIONS_BEHIND_PADDING:
             positions -= int(config.get("pad_token_id", 1)) + 1
-        return positions
+        return positions - _FIRST_POSITIONS.get(kind, 0)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json.") from error
 
@@ -105,14 +108,15 @@ def _check_folder(folder: Path, kind: RootKind) -> None:
         if pickled:
             raise _pickled_error(", ".join(pickled[:3]))
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no model.safetensors.")
-    if not (folder / "tokenizer.json").is_file():
-        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no tokenizer.json.")
     try:
         model_type = json.loads((folder / "config.json").read_bytes()).get("model_type")
     except (OSError, ValueError, AttributeError) as error:
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json.") from error
     if model_type not in SUPPORTED_MODEL_TYPES[kind]:
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, _unsupported(model_type, kind))
+    tokenizers = ("tokenizer.json", *_OTHER_TOKENIZERS.get(model_type, ()))
+    if not any((folder / name).is_file() for name in tokenizers):
+        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no {' or '.join(tokenizers)}.")
     if kind == RootKind.DECODER:
         hooks.decoder_checkpoint_check(folder)
 
@@ -122,15 +126,15 @@ def _unsupported(model_type: object, kind: RootKind) -> str:
         if model_type in types:
             return f"The model type {model_type!r} is {other.in_words}: register it as {other.in_words}."
     known = ", ".join(SUPPORTED_MODEL_TYPES[kind])
-    relative = model_type in _RELATIVE_ATTENTION_TYPES
-    reason = " Its attention is relative to positions in every layer." if relative else ""
-    return f"The model type {model_type!r} is not supported ({known} are).{reason}"
+    return f"The model type {model_type!r} is not supported ({known} are)."
 
 
 def _pickled_error(names: str) -> HmiError:
+    command = TO_SAFETENSORS.format(names.partition(",")[0])
     return _error(
         ErrorCode.PICKLED_CHECKPOINT,
-        f"The weights are only in {names}: reading a pickle runs code. Save them as safetensors.",
+        f"The weights are only in {names}: reading a pickle runs code. In the checkpoint's folder, this "
+        f"command saves them as safetensors without running any: {command}",
     )
 
 

@@ -26,7 +26,7 @@ from workers.training.lower_training import (
     measure_variances,
 )
 from workers.training.mixer_training import STAGE as MIXER_STAGE
-from workers.training.mixer_training import MixerTraining, cache_states, mixer_views, new_mixer
+from workers.training.mixer_training import MixerTraining, cache_states, fitted_norm, mixer_views, new_mixer
 from workers.training.multi_gpu import run_on_all_gpus
 from workers.training.optimizer import with_prefix
 from workers.training.precision import Precision, configure_torch
@@ -162,7 +162,7 @@ class _Conversion:
         full = root.checkpoint_lower().to(precision.device)
         norm = full.layers[-1].output_norm
         assert isinstance(norm, LayerNorm)
-        self._norm_at_cut = norm
+        self._norm_at_cut = None if full.architecture.pre_norm else norm
         self.local = LocalLower.from_full(full, root.config)
         self._teacher = Teacher(full, root.upper.to(precision.device), precision)
         self._positions = position_features(full, root.config.max_tokens)
@@ -249,7 +249,7 @@ class _Conversion:
     def _mix(self) -> None:
         """Train a mixer on cached states and set it; or set the one that a finished stage left."""
         settings, config = self._settings, self._config
-        mixer = new_mixer(self._norm_at_cut, settings.seed).to(self._precision.device)
+        mixer = new_mixer(config.hidden, settings.seed).to(self._precision.device)
         finished = load_finished(self._checkpoints, "mixer")
         if finished is None:
             cached = cache_states(
@@ -261,6 +261,8 @@ class _Conversion:
                 settings.seed,
                 self._reporter,
             )
+            norm = self._norm_at_cut or fitted_norm(cached)
+            mixer.output_norm.load_state_dict(norm.state_dict())
             training = MixerTraining(mixer, self._teacher, cached, self._variances(), settings.seed)
             train_stage("mixer", training, Budget(len(training)), self._reporter, self._checkpoints)
         else:

@@ -12,6 +12,7 @@ import tokenizers
 
 from inference.errors import HplmError
 from inference.hplm.root_config import RootConfig
+from inference.text.tokenization import open_tokenizer
 from versiontree.job_settings import MIN_CORPUS_TEXTS
 
 Ids = npt.NDArray[np.int64]
@@ -175,10 +176,7 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _open_tokenizer(path: Path) -> tokenizers.Tokenizer:
-    try:
-        tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exception
-        raise HplmError("unsupported_checkpoint", f"{path.name} is not a tokenizer: {error}") from error
+    tokenizer = open_tokenizer(path)
     # Checkpoints come with truncation and padding settings; "[SEP]" in a text is ordinary text.
     tokenizer.no_truncation()
     tokenizer.no_padding()

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import LayerNorm
+from torch.nn import LayerNorm, functional
 from torch.nn.utils.rnn import pad_sequence
 
 from inference.hplm import fragments
-from inference.hplm.context_mixer import ContextMixer
+from inference.hplm.context_mixer import EPS, ContextMixer
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
 from inference.hplm.upload import Upload
@@ -56,14 +56,22 @@ LAST_SHARE = 0.12
 and earlier they only disturb: both errors then end higher than without them."""
 
 
-def new_mixer(norm: LayerNorm, seed: int) -> ContextMixer:
-    """A mixer with seeded weights. norm: that of the checkpoint's states at the cut, with which the mixer's
-    last one begins."""
+def new_mixer(hidden: int, seed: int) -> ContextMixer:
+    """A mixer with seeded weights."""
     with torch.random.fork_rng():
         torch.manual_seed(seeded_generator(seed, STAGE).initial_seed())
-        mixer = ContextMixer(len(norm.weight))
-    mixer.output_norm.load_state_dict(norm.state_dict())
-    return mixer
+        return ContextMixer(hidden)
+
+
+def fitted_norm(cached: Sequence["CachedSequence"]) -> LayerNorm:
+    """The norm whose outputs are closest to the original states, where no norm has made them."""
+    states = torch.cat([one.original for one in cached]).float()
+    norm = LayerNorm(states.shape[1], eps=EPS)
+    inputs = functional.layer_norm(states, norm.normalized_shape, eps=EPS)
+    mean, deviations = inputs.mean(0), inputs - inputs.mean(0)
+    weight = (deviations * states).sum(0) / deviations.square().sum(0).clamp_min(EPS)
+    norm.load_state_dict({"weight": weight, "bias": states.mean(0) - weight * mean})
+    return norm
 
 
 def mixer_views(frequencies: FragmentFrequencies) -> list[list[LevelFunction]]:

@@ -214,10 +214,12 @@ def _kept_levels(window: Window) -> list[int]:
 
 
 def position_features(full: FullLower, max_tokens: int) -> Tensor:
-    """[max_tokens, e]: the checkpoint's position embeddings."""
-    first = full.architecture.position_offset
+    """[max_tokens, e]: the checkpoint's position embeddings; [max_tokens, 0] if it has none."""
+    first, table = full.architecture.position_offset, full.embeddings.positions
+    if table is None:
+        return torch.zeros(max_tokens, 0, device=full.word_embeddings.device)
     with torch.no_grad():
-        return full.embeddings.positions.weight[first : first + max_tokens].clone()
+        return table.weight[first : first + max_tokens].clone()
 
 
 def first_batches(batches: Sequence[list[TokenSequence]], tokens: int) -> list[list[TokenSequence]]:

@@ -12,7 +12,7 @@ from inference.errors import HplmError
 from inference.hplm.adapter_io import adapterhub, peft_config, task_heads
 from inference.hplm.adapter_io.adapter_folder import UNSUPPORTED, module_name, unsupported_adapter
 from inference.hplm.adapter_io.peft_loading import peft_loading
-from inference.hplm.adapter_io.task_heads import FAMILY_HEADS, TOKEN_HEADS
+from inference.hplm.adapter_io.task_heads import FAMILY_HEADS, TOKEN_HEADS, check_family
 from inference.hplm.artifact_files import (
     read_artifact_json,
     read_weights,
@@ -68,6 +68,7 @@ def adapter_export(payload: Mapping[str, Any]) -> dict[str, Any]:
                 "it is a quick version: it has no adapter, and its head reads states inside the root, which "
                 "no adapter format supports. Export a trained version, or use the archive format"
             )
+        check_family(config)
         return {"read": WRITERS[payload["format"]](hplm, config, root, out)}
     except HplmError as error:
         if error.code != UNSUPPORTED:
@@ -204,6 +205,10 @@ def write_adapterhub(hplm: Hplm, config: RootConfig, _root: Path, out: Path) -> 
         raise unsupported_adapter(
             "its head uses the mean of all tokens, which AdapterHub heads do not support. Use the archive "
             "format"
+        )
+    if config.family not in MODEL_CLASSES:
+        raise unsupported_adapter(
+            f"AdapterHub does not support {config.family}. Use the peft or archive format"
         )
     family = FAMILIES[config.family]
     tensors = {}

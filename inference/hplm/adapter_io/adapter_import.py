@@ -15,6 +15,7 @@ from inference.hplm.adapter_io.adapter_folder import (
 from inference.hplm.adapter_io.adapterhub import read_adapterhub
 from inference.hplm.adapter_io.peft_config import CONFIG_FILE
 from inference.hplm.adapter_io.peft_lora import read_peft
+from inference.hplm.adapter_io.task_heads import check_family
 from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.checkpoint import PICKLED_SUFFIXES
 from inference.hplm.root_config import RootConfig
@@ -43,6 +44,7 @@ def adapter_import(payload: Mapping[str, Any]) -> dict[str, Any]:
     )
     check_not_pickled(request.folder)
     config = RootConfig.from_json(read_artifact_json(request.root / ROOT_FILE))
+    check_family(config)
     about = read_adapter_json(request.folder / CONFIG_FILE)
     imported = READERS["peft_type" in about](request, config)
     imported.hplm.save(Path(payload["out"]), torch.float32)

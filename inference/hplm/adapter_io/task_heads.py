@@ -54,7 +54,20 @@ FAMILY_HEADS: Final[Mapping[str, TextHead]] = {
     "xlm-roberta": TextHead("classifier.dense", "tanh", "classifier.out_proj"),
     "distilbert": TextHead("pre_classifier", "relu", "classifier"),
     "electra": TextHead("classifier.dense", "gelu", "classifier.out_proj"),
+    "mpnet": TextHead("classifier.dense", "tanh", "classifier.out_proj"),
 }
+
+
+def check_family(config: RootConfig) -> None:
+    """Raise HplmError(invalid_archive) for a root whose family's adapters are not supported. Those of others
+    fuse maps, or change more than the same places here."""
+    if config.family not in FAMILY_HEADS:
+        raise unsupported_adapter(
+            f"adapters of other libraries are supported for {', '.join(FAMILY_HEADS)}; this root is of "
+            f"{config.family}. Use the archive format, or train the model here"
+        )
+
+
 TOKEN_HEADS: Final[Mapping[str, str]] = {TAGGING: "classifier", QUESTION_ANSWERING: "qa_outputs"}
 
 

@@ -1,13 +1,17 @@
 """The first look at a checkpoint."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from inference.decoder.families import DECODER_FAMILIES
+from inference.hplm import checkpoint
 from inference.hplm.families import FAMILIES
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.checkpoints import SUPPORTED_MODEL_TYPES, checkpoint_max_tokens, checkpoint_source
@@ -129,15 +133,31 @@ def test_a_file_that_is_only_called_gguf_is_refused(folder: Path) -> None:
         checkpoint_source(str(file), RootKind.DECODER)
 
 
-def test_relative_attention_is_refused_with_the_reason(folder: Path) -> None:
-    (folder / "config.json").write_text(json.dumps({"model_type": "deberta-v2"}))
-    with pytest.raises(HmiError, match="relative to positions"):
+def test_the_command_for_pickled_weights_makes_a_checkpoint_of_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "model.safetensors").unlink()
+    torch.save({"a": torch.ones(3), "b": torch.zeros(2, 2).t()}, folder / "pytorch_model.bin")
+    with pytest.raises(HmiError) as caught:
         checkpoint_source(str(folder))
+    command = caught.value.message.partition("any: ")[2]
+    assert command == checkpoint.TO_SAFETENSORS.format("pytorch_model.bin")
+    _, *arguments = shlex.split(command)
+    subprocess.run([sys.executable, *arguments], check=True, cwd=folder)
+    assert load_file(folder / "model.safetensors").keys() == {"a", "b"}
+    assert checkpoint_source(str(folder)) == str(folder)
+
+
+def test_a_deberta_may_have_a_sentencepiece_model_alone(folder: Path) -> None:
+    (folder / "tokenizer.json").rename(folder / "spm.model")
+    assert refusal(str(folder)) == ErrorCode.UNSUPPORTED_CHECKPOINT
+    (folder / "config.json").write_text(json.dumps({"model_type": "deberta-v2"}))
+    assert checkpoint_source(str(folder)) == str(folder)
 
 
 def test_the_longest_text_is_shorter_where_positions_begin_behind_the_padding(folder: Path) -> None:
     about = {"max_position_embeddings": 514, "pad_token_id": 1}
-    for family, longest in (("bert", 514), ("roberta", 512), ("xlm-roberta", 512)):
+    for family, longest in (("bert", 514), ("roberta", 512), ("xlm-roberta", 512), ("mpnet", 512)):
         (folder / "config.json").write_text(json.dumps({"model_type": family, **about}))
         assert checkpoint_max_tokens(folder) == longest
 

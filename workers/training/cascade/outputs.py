@@ -79,11 +79,11 @@ class OutputsByLevel:
 
     def divided(self, table: float, full: float) -> "OutputsByLevel":
         """With the logits of each level divided by these temperatures."""
-        levels = (
+        low, high = (
             [replace(one, outputs=[logits / by for logits in one.outputs]) for one in level]
             for level, by in ((self.table, table), (self.full, full))
         )
-        return replace(self, **dict(zip(("table", "full"), levels, strict=True)))
+        return replace(self, table=low, full=high)
 
     def least_sure(self, confidences: Sequence[float | None]) -> npt.NDArray[np.float64]:
         """The confidence [E] of each example: that of its least sure sequence, 1.0 where none has any."""

@@ -67,6 +67,7 @@ def profiles(draw: st.DrawFn) -> CascadeProfile:
         draw(SHARES),
         draw(st.just(()) | st.tuples(*[st.floats(-100, 100)] * 4)),
         draw(st.integers(0, 10**6)),
+        draw(st.integers(0, 10**6)),
         draw(st.none() | st.dictionaries(st.text(), st.floats(-1, 1))),
         draw(st.none() | st.builds(Coverage, *[st.integers(0, 10**6)] * 3)),
         draw(st.none() | st.floats(0, 1e6)),

@@ -11,10 +11,12 @@ import torch
 from safetensors.torch import load_file
 
 from inference.hplm.adapter_io.adapter_export import adapter_export
+from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.heads import Pooling
 from inference.hplm.pets import PetSpec
 from inference.hplm.root import Root
 from inference.text.tasks import Task
+from tests.unit.families import published
 from tests.unit.tiny import tiny_hplm
 
 HUB_ID = "acme/tiny-bert"
@@ -82,3 +84,13 @@ def test_the_snippets_are_python(root: Root, root_folder: Path, tmp_path: Path, 
     assert len(blocks) == 2
     for block in blocks:
         ast.parse(block)
+
+
+@pytest.mark.parametrize("form", ["peft", "adapterhub"])
+def test_a_model_of_a_family_without_adapters_elsewhere_is_refused(tmp_path: Path, form: str) -> None:
+    published(tmp_path / "checkpoint", "modernbert")
+    root = Root.from_checkpoint(open_checkpoint(tmp_path / "checkpoint"), lower=2)
+    root.save(tmp_path / "root")
+    tiny_hplm(root, spec=PetSpec(lora=4)).save(tmp_path / "hplm")
+    request = {"root": tmp_path / "root", "hplm": tmp_path / "hplm", "out": tmp_path / "out", "format": form}
+    assert "this root is of modernbert" in adapter_export(request)["refused"]

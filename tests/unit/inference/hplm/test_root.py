@@ -6,7 +6,10 @@ import pytest
 import torch
 
 from inference.errors import HplmError
+from inference.hplm.artifact_check import check_lower
 from inference.hplm.checkpoint import open_checkpoint
+from inference.hplm.local_lower import JSON_FILE as LOWER_FILE_OF_FRAGMENTS
+from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import LOWER_FILE, UPPER_FILE, Root
 from inference.text.tokenization import ROOT_FILE, TOKENIZER_FILE
 
@@ -34,6 +37,20 @@ def test_a_root_saved_before_ladders_were_stored_has_tables_of_all_levels(root: 
     (tmp_path / ROOT_FILE).write_text(json.dumps(content))
     assert Root.load(tmp_path).config == root.config
     assert root.config.ladder == ("trigram", "left_bigram", "right_bigram", "unigram")
+
+
+def test_a_root_saved_before_an_architecture_had_parts_is_one_of_bert_layers(
+    root: Root, lower: LocalLower, tmp_path: Path
+) -> None:
+    root.save(tmp_path)
+    lower.save(tmp_path)
+    for name in (ROOT_FILE, LOWER_FILE_OF_FRAGMENTS):
+        content = json.loads((tmp_path / name).read_text())
+        for part in ("position_embeddings", "pre_norm", "gated", "rotary", "windows", "relative"):
+            del content["architecture"][part]
+        (tmp_path / name).write_text(json.dumps(content))
+    assert Root.load(tmp_path).config == root.config
+    check_lower(tmp_path, root.config)
 
 
 @pytest.mark.parametrize("ladder", [("trigram",), ("trigram", "bigram", "unigram")])

@@ -147,7 +147,7 @@ def test_fragments_of_any_length_are_converted(branch: Branch, tmp_path: Path, n
     assert LocalLower.load(tmp_path / "out" / "lower").n == n
 
 
-@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
+@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra", "mpnet", "modernbert", "deberta-v2"])
 def test_every_family_is_converted(tmp_path: Path, family: str) -> None:
     published(tmp_path / "checkpoint", family)
     few = replace(SMALL, ridge_tokens=2_000, distil_tokens=2_000)

@@ -1,6 +1,7 @@
 """Small dev splits: the cascade is fitted on training rows too, answered by models that never saw them."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def profile_of(folder: Path) -> CascadeProfile:
     return found
 
 
-def labelled_by_chance(path: Path, words: list[str], seed: int) -> Path:
+def labelled_by_chance(path: Path, words: Sequence[str], seed: int) -> Path:
     """A word each, whose label can be learnt by heart, and never be guessed."""
     draw = random.Random(seed)
     return json_lines(path, [{"text": f"{word} " * 4, "label": draw.choice("ab")} for word in words])
