@@ -85,12 +85,14 @@ def fit_profile(
 class _Fitting:
     """Labelled rows, and what is fitted on them before candidates are compared. Below MIN_ROWS nothing is.
 
-    Temperatures and reliability are those of the dev rows, which the model itself answers.
+    Confidences are calibrated on the dev rows alone, which the model itself answers, unless they are too few.
     """
 
     def __init__(self, dev: OutputsByLevel, costs: LevelCosts, folds: Sequence[OutputsByLevel]) -> None:
         outputs = joined([dev, *(_as_sure_as(dev, fold) for fold in folds)])
-        self._dev, self._outputs, self._costs = dev, outputs, costs
+        self._outputs, self._costs = outputs, costs
+        self._calibrated_on = dev if len(dev.table) >= MIN_ROWS else outputs
+        self._cross_fitted = len(outputs.table) - len(dev.table)
         self._enough = len(outputs.table) >= MIN_ROWS
         self._milliseconds = text_costs(costs, [len(one) for one, _ in outputs.sequences(Level.TABLE)])
         self._without_each = {level: leave_one_out(outputs, outputs.answers(level)) for level in Level}
@@ -123,23 +125,22 @@ class _Fitting:
             self._base.threshold,
             self._base.coefficients,
             len(outputs.table),
-            len(outputs.table) - len(self._dev.table),
+            self._cross_fitted,
             {"dispatcher": self._choice.report, "max_loss": MAX_LOSS, "fitted": self._enough},
-            sum(self._dev.coverage, Coverage()),
+            sum(self._calibrated_on.coverage, Coverage()),
             same_within(outputs),
             self._costs,
         )
 
     def _level_profile(self, level: Level) -> LevelProfile:
-        outputs = self._outputs
-        has_dev = len(self._dev.table) >= MIN_ROWS
-        temperature = fit_temperature(self._dev if has_dev else outputs, level) if self._enough else 1.0
+        outputs = self._calibrated_on
+        temperature = fit_temperature(outputs, level) if self._enough else 1.0
         answers = level_answers(outputs, level, temperature)
         platt = fit_platt(outputs.output_kind, *answers) if self._enough else UNSCALED
-        before = reliability_of(self._dev, level, 1.0)
-        after = reliability_of(self._dev, level, temperature, platt)
+        before = reliability_of(outputs, level, 1.0)
+        after = reliability_of(outputs, level, temperature, platt)
         return LevelProfile(
-            metric_at(outputs, level),
+            metric_at(self._outputs, level),
             float(self._milliseconds[:, list(Level).index(level)].mean()),
             temperature,
             expected_calibration_error(after) if after else None,
@@ -186,6 +187,7 @@ class _Fitting:
             return candidate
         escalated = self._escalated(candidate.cutoff)
         goes_on = simulation.goes_on(escalated)
+        goes_on[len(self._calibrated_on.table) :] = False  # cross-fitted rows are the last ones
         confidences = simulation.confidences(escalated, weight)[goes_on]
         right = np.asarray(outputs.rights(simulation.answers(escalated, weight)), dtype=bool)[goes_on]
         return replace(candidate, platt=fit_platt(outputs.output_kind, confidences, right, self._full.platt))

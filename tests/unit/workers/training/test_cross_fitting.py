@@ -11,11 +11,12 @@ import pytest
 from inference.cascade.dispatcher import Level
 from inference.cascade.profile import CascadeProfile
 from tests.unit.tiny import WORDS
-from tests.unit.workers.training.cascade_world import COSTS, agreeing, classified
+from tests.unit.workers.training.cascade_world import COSTS, agreeing, classified, tagged
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.test_fine_tune import SMALL
 from tests.unit.workers.training.world import CancelAt, NullReporter, Recorder, contents, dataset, json_lines
 from workers.training.cascade import cross_fitting
+from workers.training.cascade.outputs import OutputsByLevel
 from workers.training.cascade.selection import fit_profile
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles
@@ -70,12 +71,20 @@ def test_the_table_serves_if_training_rows_show_what_few_dev_rows_cannot() -> No
     assert profile.rows == 1060
 
 
-def test_calibration_is_that_of_the_model_itself() -> None:
-    dev, surer = classified(200, seed=1), classified(1000, seed=2, sharpness=3.0)
-    alone, profile = fit_profile(dev, COSTS), fit_profile(dev, COSTS, [surer])
+@pytest.mark.parametrize(
+    ("dev", "fold"),
+    [
+        (classified(200, seed=1), classified(1000, seed=2, sharpness=3.0)),
+        (tagged(200, seed=1), tagged(1000, seed=2, table_noise=0.2, full_noise=0.2)),
+    ],
+    ids=["classes", "tags"],
+)
+def test_calibration_is_that_of_the_model_itself(dev: OutputsByLevel, fold: OutputsByLevel) -> None:
+    alone, profile = fit_profile(dev, COSTS), fit_profile(dev, COSTS, [fold])
     for level in ("table", "full"):
         of_dev, both = getattr(alone, level), getattr(profile, level)
-        assert (both.temperature, both.bins, both.ece) == (of_dev.temperature, of_dev.bins, of_dev.ece)
+        assert (both.temperature, both.platt) == (of_dev.temperature, of_dev.platt)
+        assert (both.bins, both.ece) == (of_dev.bins, of_dev.ece)
 
 
 def test_a_surer_model_of_fewer_rows_changes_no_choice() -> None:
