@@ -4,7 +4,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,41 +13,17 @@ from tests.unit.tiny import WORDS
 from tests.unit.workers.training.cascade_world import COSTS, agreeing, classified, tagged
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.test_fine_tune import SMALL
-from tests.unit.workers.training.world import CancelAt, NullReporter, Recorder, contents, dataset, json_lines
+from tests.unit.workers.training.test_search import tune
+from tests.unit.workers.training.world import CancelAt, Recorder, contents, dataset, json_lines
 from workers.training.cascade import cross_fitting
 from workers.training.cascade.outputs import OutputsByLevel
 from workers.training.cascade.selection import fit_profile
-from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles
-from workers.training.fine_tune import fine_tune
-from workers.training.progress import Cancelled, Reporter
-from workers.training.search import FineTuneSettings
+from workers.training.progress import Cancelled
 
 SETTINGS = replace(SMALL, full_context_share=0.5)
 """With the mixed training of the product, so both levels of the training rows are there."""
 STAGES = list(cross_fitting.STAGES)
-
-
-def tune(
-    branch: Branch,
-    files: DatasetFiles,
-    out: Path,
-    *,
-    settings: FineTuneSettings = SETTINGS,
-    reporter: Reporter | None = None,
-    checkpoints: CheckpointStore | None = None,
-) -> dict[str, Any]:
-    return fine_tune(
-        root=branch.root,
-        plots=[branch.plot],
-        lower=branch.lower,
-        dataset=files,
-        task="classification",
-        out=out,
-        settings=settings,
-        reporter=reporter or NullReporter(),
-        checkpoints=checkpoints,
-    )
 
 
 def profile_of(folder: Path) -> CascadeProfile:
@@ -97,7 +72,9 @@ def test_a_surer_model_of_fewer_rows_changes_no_choice() -> None:
 
 def test_a_small_dev_split_is_joined_by_every_training_row(branch: Branch, tmp_path: Path) -> None:
     recorder = Recorder()
-    report = tune(branch, dataset(tmp_path, "classification"), tmp_path / "out", reporter=recorder)
+    report = tune(
+        branch, dataset(tmp_path, "classification"), tmp_path / "out", settings=SETTINGS, reporter=recorder
+    )
     assert [name for name, _, _ in recorder.stages if name in STAGES] == STAGES
     assert profile_of(tmp_path / "out").rows == 60 + 240
     assert report["cascade"]["cross_fitted"] == 240
@@ -115,7 +92,7 @@ def test_training_rows_are_answered_by_models_that_never_saw_them(branch: Branch
 
 def test_a_large_dev_split_is_enough(branch: Branch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cross_fitting, "ENOUGH_ROWS", 60)
-    report = tune(branch, dataset(tmp_path, "classification"), tmp_path / "out")
+    report = tune(branch, dataset(tmp_path, "classification"), tmp_path / "out", settings=SETTINGS)
     assert report["cascade"]["cross_fitted"] == 0
     assert profile_of(tmp_path / "out").rows == 60
 
@@ -124,18 +101,13 @@ def test_a_large_dev_split_is_enough(branch: Branch, tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_resumed_cross_fitting_gives_the_same_cascade(branch: Branch, tmp_path: Path, stage: str) -> None:
     files, kept = dataset(tmp_path, "classification", train=80), tmp_path / "checkpoints"
-    tune(branch, files, tmp_path / "straight")
+    tune(branch, files, tmp_path / "straight", settings=SETTINGS)
+    stopped, stop = tmp_path / "stopped", CancelAt(9, stage)
     with pytest.raises(Cancelled):
-        tune(
-            branch,
-            files,
-            tmp_path / "stopped",
-            reporter=CancelAt(9, stage),
-            checkpoints=CheckpointStore(kept, 0.0),
-        )
-    assert not contents(tmp_path / "stopped")
+        tune(branch, files, stopped, settings=SETTINGS, kept=kept, reporter=stop)
+    assert not contents(stopped)
     recorder = Recorder()
-    tune(branch, files, tmp_path / "stopped", reporter=recorder, checkpoints=CheckpointStore(kept, 0.0))
+    tune(branch, files, stopped, settings=SETTINGS, kept=kept, reporter=recorder)
     assert next(steps[0] for name, _, steps in recorder.stages if name == stage) > 1
     straight, again = (profile_of(tmp_path / name) for name in ("straight", "stopped"))
     assert [one.metric for one in again.candidates] == [one.metric for one in straight.candidates]
