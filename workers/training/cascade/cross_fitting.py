@@ -11,6 +11,7 @@ import numpy as np
 
 from inference.cascade.dispatcher import Level
 from inference.cascade.profile import CascadeProfile
+from inference.errors import HplmError
 from workers.training.cascade.outputs import OutputsByLevel, read_both_levels, text_hash
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import Example
@@ -45,7 +46,7 @@ def cross_fit(
     checkpoints: CheckpointStore,
 ) -> list[OutputsByLevel]:
     """The outputs for each fold of splits["train"] at both levels, by a model that was trained on the other
-    one with these settings, and whose epoch was chosen on dev.
+    one with these settings, and whose epoch was chosen on dev. Without a fold whose training diverged.
 
     new_model: returns one that no training row has changed. Together the trainings cost as much as one of all
     rows.
@@ -54,7 +55,13 @@ def cross_fit(
     for stage, (rest, fold) in zip(STAGES, _folds(train.examples), strict=True):
         model = new_model()
         given = {**splits, "train": train.subset(rest)}
-        LearningRateSearch(model, backbone, given, kind, settings, reporter, checkpoints, stage).run()
+        search = LearningRateSearch(model, backbone, given, kind, settings, reporter, checkpoints, stage)
+        try:
+            search.run()
+        except HplmError as error:
+            if error.code != "training_diverged":
+                raise
+            continue  # the model itself is trained
         found.append(read_both_levels(model, backbone, train.subset(fold), kind, reporter))
     return found
 

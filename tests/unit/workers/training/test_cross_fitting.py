@@ -4,11 +4,13 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inference.cascade.dispatcher import Level
 from inference.cascade.profile import CascadeProfile
+from inference.errors import HplmError
 from tests.unit.tiny import WORDS
 from tests.unit.workers.training.cascade_world import COSTS, agreeing, classified, tagged
 from tests.unit.workers.training.conftest import Branch
@@ -19,6 +21,7 @@ from workers.training.cascade import cross_fitting
 from workers.training.cascade.outputs import OutputsByLevel
 from workers.training.cascade.selection import fit_profile
 from workers.training.datasets import DatasetFiles
+from workers.training.optimizer import Optimizer
 from workers.training.progress import Cancelled
 
 SETTINGS = replace(SMALL, full_context_share=0.5)
@@ -95,6 +98,22 @@ def test_a_large_dev_split_is_enough(branch: Branch, tmp_path: Path, monkeypatch
     report = tune(branch, dataset(tmp_path, "classification"), tmp_path / "out", settings=SETTINGS)
     assert report["cascade"]["cross_fitted"] == 0
     assert profile_of(tmp_path / "out").rows == 60
+
+
+def test_a_model_is_made_though_a_fold_diverges(
+    branch: Branch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_step = Optimizer.train_step
+
+    def diverge_in_the_second_fold(self: Optimizer, *given: Any, **named: Any) -> float:
+        if recorder.stages[-1][0] == STAGES[1]:
+            raise HplmError("training_diverged", "The loss became nan at step 1.")
+        return train_step(self, *given, **named)
+
+    files, recorder = dataset(tmp_path, "classification"), Recorder()
+    monkeypatch.setattr(Optimizer, "train_step", diverge_in_the_second_fold)
+    report = tune(branch, files, tmp_path / "out", settings=SETTINGS, reporter=recorder)
+    assert report["cascade"]["cross_fitted"] == 120
 
 
 @pytest.mark.slow
