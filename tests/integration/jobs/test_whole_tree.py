@@ -13,6 +13,7 @@ from rest_framework.test import APIClient
 
 from frontend.presenters.version_page import version_url
 from inference.api.admission import close_gateway
+from inference.cascade.profile import CascadeProfile
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import Root
@@ -65,14 +66,18 @@ def published_digests() -> dict[str, str]:
 
 
 def predicted_alone(version: Version, text: str) -> dict[str, float]:
-    """The scores of the model run alone, in plain PyTorch, from the same artifacts."""
+    """The scores of the model run alone, in plain PyTorch, from the same artifacts, with the temperature of
+    its profile."""
     (root,) = Version.unscoped.filter(kind="root")
     tables = [PlotTable.open(store().path("plot", plot.digest)) for plot in build_inputs(version).plots]
     loaded = Root.load(store().path("root", root.digest), torch.device("cpu"), torch.float32)
-    hplm = Hplm.load(store().path("hplm", version.digest))
-    prediction = predict_reference(loaded, PlotChain(tables), hplm, text)
+    folder = store().path("hplm", version.digest)
+    prediction = predict_reference(loaded, PlotChain(tables), Hplm.load(folder), text)
+    profile = CascadeProfile.load(folder)
     assert isinstance(prediction, ClassPrediction)
-    return dict(prediction.scores)
+    assert profile is not None
+    calibrated = {label: score ** (1 / profile.table.temperature) for label, score in prediction.scores.items()}
+    return {label: score / sum(calibrated.values()) for label, score in calibrated.items()}
 
 
 def test_a_checkpoint_becomes_a_root_a_domain_an_hplm_and_an_answer(
