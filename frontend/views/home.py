@@ -37,7 +37,7 @@ from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.selectors.browsing import hplm_summaries, hplms_search
 from versiontree.tree.selectors.readiness import recent_usage
 from versiontree.tree.selectors.versions import has_ready_root
-from versiontree.tree.services.quota_reservations import jobs_in_use
+from versiontree.tree.services.quota_reservations import is_counted
 
 RECENT = 5
 BUSIEST_SHOWN = 8
@@ -75,7 +75,8 @@ def home(request: TenantRequest) -> HttpResponse:
     month = month_of(datetime.now(UTC).date())
     usage = usage_total(tenant, *month)
     most_asked = _most_asked(tenant, *month) if usage.requests else {}
-    data, quota, counted_jobs = _recent_data(tenant), quota_of(tenant), jobs_in_use(tenant)
+    data, quota = _recent_data(tenant), quota_of(tenant)
+    counted_jobs = sum(is_counted(row.job) for row in jobs.active)
     context: dict[str, Any] = {
         "steps": onboarding_steps(
             roots=has_ready_root(),

@@ -76,7 +76,9 @@ def predicted_alone(version: Version, text: str) -> dict[str, float]:
     profile = CascadeProfile.load(folder)
     assert isinstance(prediction, ClassPrediction)
     assert profile is not None
-    calibrated = {label: score ** (1 / profile.table.temperature) for label, score in prediction.scores.items()}
+    calibrated = {
+        label: score ** (1 / profile.table.temperature) for label, score in prediction.scores.items()
+    }
     return {label: score / sum(calibrated.values()) for label, score in calibrated.items()}
 
 

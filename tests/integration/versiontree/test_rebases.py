@@ -16,7 +16,7 @@ from tests.integration.versiontree.admin_pages import act
 from tests.integration.versiontree.callers import V1, error, signed_in, with_key
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture, do_job, do_jobs, hplm_of, jobs_in_order
-from versiontree.jobs.models import JobKind
+from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionKind
@@ -30,7 +30,7 @@ from versiontree.tree.services import rebases
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.hplms import hplm_update
-from versiontree.tree.services.quota_reservations import jobs_in_use
+from versiontree.tree.services.quota_reservations import is_counted, jobs_in_use
 from versiontree.tree.services.rebases import hplm_rebase, owner_rebase, rebases_due
 from versiontree.tree.services.roots import root_convert
 from versiontree.tree.serving_manifest import manifest_content
@@ -228,6 +228,7 @@ def test_models_follow_by_themselves_only_where_their_tenant_wants_that_and_a_fa
     assert (version.name, version.tenant, version.created_by) == ("ham", acme.tenant, None)
     tree_factory.new_hplm(domain, "own", acme)
     assert jobs_in_use(acme.tenant) == 2, "those of the rebase are counted apart"
+    assert sum(map(is_counted, Job.shown.filter(tenant=acme.tenant, state__in=ACTIVE))) == 2
     job_cancel(job=jobs_in_order(version)[0], actor=None)
     assert [rebases_due(), rebases_due()] == [1, 0], "the one that the quota refused"
     limit_jobs(acme, 4)

@@ -94,6 +94,12 @@ def jobs_counted() -> QuerySet[Job]:
     return Job.shown.filter(state__in=ACTIVE).exclude(kind=JobKind.QUICK).exclude(_OF_PLATFORM)
 
 
+def is_counted(job: Job) -> bool:
+    """Whether an active job counts against the quota of its tenant, as `jobs_counted` says of many."""
+    rebase = job.version.config.get(REBASE, {}) if job.version else {}
+    return job.kind != JobKind.QUICK and not rebase.items() >= BY_PLATFORM.items()
+
+
 def _platform_jobs(tenant: Tenant) -> int:
     return Job.shown.filter(_OF_PLATFORM, tenant=tenant, state__in=ACTIVE).count()
 
