@@ -98,12 +98,15 @@ def test_every_learning_rate_is_tried_and_the_best_on_dev_is_kept(
 
 
 class Steps(NullReporter):
-    """Counts the steps of training."""
+    """Counts the steps of training, without those of cross-fitting."""
 
-    made = 0
+    made, _stage = 0, ""
+
+    def start_stage(self, name: str, total: int) -> None:
+        self._stage = name
 
     def report(self, step: int, **metrics: float) -> None:
-        self.made += set(metrics) == {"loss"}
+        self.made += self._stage == search.STAGE and set(metrics) == {"loss"}
 
 
 def _checks_before_training(branch: Branch, files: DatasetFiles, folder: Path) -> int:
