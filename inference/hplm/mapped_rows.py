@@ -1,10 +1,15 @@
 """The rows of a table in a memory-mapped file, in and out of the operating system's page cache."""
 
 import mmap
+import resource
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+READ_AHEAD_LOOKUPS: Final = 64
+"""How many look-ups are read ahead after one that had to wait for the disk."""
 
 
 class MappedRows:
@@ -19,6 +24,18 @@ class MappedRows:
             self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         self._map.madvise(advice)
         self.rows: NDArray[np.void] = np.frombuffer(self._map, dtype=dtype)
+        self._faults = -1
+        self._left = 0
+
+    def prepare_lookup(self, at: NDArray[np.int64]) -> None:
+        """`read_ahead`, while rows come from the disk. Asking for rows that memory holds would cost as much
+        as reading them, so it ends when so many look-ups have caused no major page fault of the process."""
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+        if faults != self._faults:
+            self._faults, self._left = faults, READ_AHEAD_LOOKUPS
+        if self._left > 0:
+            self._left -= 1
+            self.read_ahead(at)
 
     def read_ahead(self, at: NDArray[np.int64]) -> None:
         """Have the system read the pages of rows ``at`` [k], all at the same time, without waiting for it.

@@ -106,7 +106,8 @@ class PlotTable:
     def read(self, at: NDArray[np.int64], out: NDArray[np.float16]) -> None:
         """Read the vectors of rows ``at`` [k] int64 into ``out`` [k, n, d] float16."""
         if len(at):
-            self.read_ahead(at)
+            if self._mapped is not None:
+                self._mapped.prepare_lookup(at)
             read_rows(self.rows, at, out)
 
     def read_ahead(self, at: NDArray[np.int64]) -> None:

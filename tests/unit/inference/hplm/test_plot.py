@@ -1,8 +1,10 @@
 """Lookup tables, chains of them, and chains that are made into one table."""
 
 import json
+import resource
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import lmdb
 import numpy as np
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from inference.errors import HplmError
 from inference.hplm import fragments as fr
 from inference.hplm.compose import Composition
+from inference.hplm.mapped_rows import READ_AHEAD_LOOKUPS, MappedRows
 from inference.hplm.plot import COMPOSITION_FILE, INDEX_FILE, JSON_FILE, VECTORS_FILE, PlotChain, PlotTable
 from inference.hplm.plot_writer import merge_tables, write_plot
 from inference.hplm.quantization import quantize
@@ -199,6 +202,27 @@ def test_rows_may_be_read_ahead_in_any_order(tmp_path: Path, at: list[int]) -> N
     found = np.empty((len(at), 3, HIDDEN), dtype=np.float16)
     table.read(rows, found)
     assert (found == vectors_of(some(3000))[rows]).all()
+
+
+def test_rows_are_read_ahead_only_while_look_ups_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, one, asked = write(tmp_path, some(3000)), np.array([7]), list[int]()
+    found = np.empty((1, 3, HIDDEN), dtype=np.float16)
+    monkeypatch.setattr(MappedRows, "read_ahead", lambda _, at: asked.append(len(at)))
+
+    def look_up(*, faults: int) -> int:
+        """How many of 1,000 look-ups were read ahead, of a process with so many major page faults."""
+        monkeypatch.setattr(resource, "getrusage", lambda _: SimpleNamespace(ru_majflt=faults))
+        asked.clear()
+        for _ in range(1000):
+            table.read(one, found)
+        return len(asked)
+
+    assert look_up(faults=5) == READ_AHEAD_LOOKUPS, "a table that was just opened"
+    assert look_up(faults=5) == 0
+    assert look_up(faults=6) == READ_AHEAD_LOOKUPS
+    assert (found == vectors_of(some(3000))[one]).all()
 
 
 def test_the_index_maps_big_endian_keys_to_rows(tmp_path: Path) -> None:
