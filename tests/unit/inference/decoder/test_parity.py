@@ -68,7 +68,7 @@ def assert_same_numbers(family: str, **changes: Any) -> None:
         found = torch.cat(logits_of(tiny_decoder(family, **changes), sequences))
         expected = torch.cat(expected_of(tiny_decoder_model(family, **changes), sequences))
     assert found.dtype == torch.float32
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4 * float(expected.std()))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=2e-5 * float(expected.std()))
 
 
 @pytest.mark.parametrize(("family", "changes"), VARIANTS)
@@ -189,5 +189,5 @@ def test_deltas_change_every_projection(family: str) -> None:
     with torch.no_grad():
         found = torch.cat(logits_of(decoder, sequences, deltas))
         expected = torch.cat(logits_of(other, sequences))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4 * float(expected.std()))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=2e-5 * float(expected.std()))
     assert deltas.seen == set(changed_maps(decoder.architecture))
