@@ -175,7 +175,7 @@ def test_a_saved_decoder_of_another_shape_is_corrupt(tmp_path: Path) -> None:
         ("llama", {"num_key_value_heads": 3}, "heads"),
         ("llama", {"num_hidden_layers": -1}, "layers"),
         ("llama", {"num_hidden_layers": 10**12}, "layers"),
-        ("llama", {"max_position_embeddings": 10**12}, "context"),
+        ("llama", {"max_position_embeddings": 10**12}, "max_position_embeddings"),
         ("llama", {"head_dim": 15}, "15"),
         ("llama", {"rms_norm_eps": "small"}, "rms_norm_eps"),
         ("llama", {"tie_word_embeddings": "no"}, "tie_word_embeddings"),
