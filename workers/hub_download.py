@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -116,7 +117,6 @@ def _download(hub_id: str, folder: Path, reporter: Reporter) -> Path:
 def _files_at_hub(hub_id: str) -> tuple[str, Sequence[_HubFile]]:
     """The revision of a checkpoint, and those of its files that are read. Raises ``pickled_checkpoint``."""
     from huggingface_hub import HfApi
-    from huggingface_hub.utils import filter_repo_objects
 
     try:
         found = HfApi(endpoint=settings.HF_ENDPOINT).model_info(
@@ -131,37 +131,37 @@ def _files_at_hub(hub_id: str) -> tuple[str, Sequence[_HubFile]]:
     if pickled and not any(name.endswith(".safetensors") for name in names):
         reason = f"{hub_id} has {pickled_reason(pickled)}. Then register that folder."
         raise HmiError(ErrorCode.PICKLED_CHECKPOINT, reason)
-    wanted = filter_repo_objects(
-        siblings,
-        allow_patterns=_ALLOW_PATTERNS,
-        ignore_patterns=_IGNORE_PATTERNS,
-        key=lambda file: file.rfilename,
-    )
-    return found.sha or "main", [_HubFile.of(file) for file in wanted]
+    return found.sha or "main", [_HubFile.of(file) for file in siblings if _is_read(file.rfilename)]
+
+
+def _is_read(name: str) -> bool:
+    is_ignored = any(fnmatch(name, pattern) for pattern in _IGNORE_PATTERNS)
+    return not is_ignored and any(fnmatch(name, pattern) for pattern in _ALLOW_PATTERNS)
 
 
 def _fetch(hub_id: str, revision: str, file: _HubFile, folder: Path, progress: "_Progress") -> None:
     """Download a file, from where an earlier download of the same content stopped."""
-    from huggingface_hub import hf_hub_url
+    from huggingface_hub import get_token, hf_hub_url
     from huggingface_hub.file_download import http_get
-    from huggingface_hub.utils import build_hf_headers
 
     target = folder / file.name
     if file.is_same(target):
         return
     target.parent.mkdir(exist_ok=True)
     part = target.with_name(f"{target.name}.{file.digest[:16]}.part")
+    token = get_token()
+    # Of a compressed file the bytes that are missing could not be asked for by their number.
+    headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
     with part.open("ab") as stream:
         progress.update(stream.tell())
         http_get(
             hf_hub_url(hub_id, file.name, revision=revision, endpoint=settings.HF_ENDPOINT),
             stream,
             resume_size=stream.tell(),
-            # Compressed, the bytes that are missing could not be asked for by their number.
-            headers={**build_hf_headers(), "Accept-Encoding": "identity"},
+            headers=headers,
             expected_size=file.size,
             displayed_filename=file.name,
-            tqdm_class=cast(Any, progress),
+            tqdm_class=cast("Any", progress),
         )
     if not file.is_same(part):
         part.unlink()

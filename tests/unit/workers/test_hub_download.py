@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import huggingface_hub.constants
 import huggingface_hub.file_download
 import pytest
-from pytest_django.fixtures import DjangoSettings as SettingsWrapper
+from pytest_django.fixtures import Settings
 
 from inference.hplm.checkpoint import open_checkpoint
 from tenants.base import disk
@@ -55,7 +55,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def hub(published: Path, settings: SettingsWrapper, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+def hub(published: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", CHUNK)
     monkeypatch.setattr(huggingface_hub.file_download, "time", SimpleNamespace(sleep=lambda _: None))
     with hub_of(published) as running:
@@ -107,9 +107,10 @@ def test_a_download_that_broke_continues_where_it_stopped(hub: Hub, job: Job, st
     hub.asked.clear()
     with local_checkpoint(job, store, Progress()) as folder:
         assert open_checkpoint(folder)
-    [(name, asked)] = hub.asked
-    start = int(asked.removeprefix("bytes=").removesuffix("-"))
-    assert (name, size // 2 - start < CHUNK) == (WEIGHTS, True)
+    asked = dict(hub.asked)
+    assert asked.keys() == {WEIGHTS, "tokenizer.json"}
+    start = int(asked[WEIGHTS].removeprefix("bytes=").removesuffix("-"))
+    assert size // 2 - CHUNK < start <= size // 2
     assert hub.sent[WEIGHTS] - size < CHUNK
     assert left(store) == []
 
@@ -136,7 +137,8 @@ def test_a_cancelled_download_leaves_nothing(hub: Hub, job: Job, store: Artifact
     ("refuses", "code", "said"),
     [
         ((404, "RepoNotFound"), ErrorCode.CHECKPOINT_NOT_FOUND, "no such model"),
-        ((401, ""), ErrorCode.CHECKPOINT_NOT_FOUND, "HF_TOKEN"),
+        ((401, "RepoNotFound"), ErrorCode.CHECKPOINT_NOT_FOUND, "HF_TOKEN"),
+        ((401, ""), ErrorCode.CHECKPOINT_UNAVAILABLE, "HF_TOKEN is not valid"),
         ((403, "GatedRepo"), ErrorCode.CHECKPOINT_UNAVAILABLE, "accept its licence"),
         ((403, ""), ErrorCode.CHECKPOINT_UNAVAILABLE, "refuses acme/tiny"),
         ((500, ""), ErrorCode.CHECKPOINT_UNAVAILABLE, "answered 500"),
@@ -154,7 +156,7 @@ def test_a_hub_that_refuses_is_named_with_what_to_do(
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1", "nowhere"])
 def test_a_hub_that_cannot_be_reached_is_named(
-    job: Job, store: ArtifactStore, settings: SettingsWrapper, endpoint: str
+    job: Job, store: ArtifactStore, settings: Settings, endpoint: str
 ) -> None:
     settings.HF_ENDPOINT = endpoint
     error = refused(job, store)
