@@ -1,8 +1,10 @@
-"""The memory of the machine. The standard library only."""
+"""The memory of the machine, and what does not fit in it."""
 
 import os
 from pathlib import Path
 from typing import Final
+
+from inference.errors import HplmError
 
 CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
@@ -14,3 +16,10 @@ def machine_bytes() -> int:
         return min(machine, int(CGROUP_LIMIT.read_text()))
     except (OSError, ValueError):  # no cgroup v2, or no limit ("max")
         return machine
+
+
+def check_weights_fit(size: int) -> None:
+    """Raise HplmError(out_of_memory) if a checkpoint's weights have more bytes than the machine's memory."""
+    if size > (memory := machine_bytes()):
+        message = f"the weights have {size / 1e9:,.1f} GB; this machine's memory has {memory / 1e9:,.1f} GB"
+        raise HplmError("out_of_memory", message)

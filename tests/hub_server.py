@@ -19,8 +19,9 @@ class Hub:
     """The hub, with one model.
 
     breaks_at: the file that breaks off, and after how many bytes; then the hub is down. refuses: the status
-    and the error code of all answers. lies: files with other content than the hub declares. sent: the bytes
-    of each file that were sent. asked: the files and ranges that were asked for. tokens: what authorised.
+    and the error code of all answers. lies: files with other content than the hub declares. sizes: other
+    sizes that it declares. sent: the bytes of each file that were sent. asked: the files and ranges that were
+    asked for. tokens: the headers that authorise.
     """
 
     model: str
@@ -29,6 +30,7 @@ class Hub:
     breaks_at: tuple[str, int] | None = None
     refuses: tuple[int, str] | None = None
     lies: dict[str, bytes] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
     is_down: bool = False
     sent: dict[str, int] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -38,7 +40,8 @@ class Hub:
         """What the API says of the model."""
         siblings = []
         for name, content in self.files.items():
-            found = {"rfilename": name, "size": len(content), "blobId": _git_hash(content)}
+            size = self.sizes.get(name, len(content))
+            found = {"rfilename": name, "size": size, "blobId": _git_hash(content)}
             if name.endswith(".safetensors"):
                 sha256 = hashlib.sha256(content).hexdigest()
                 found["lfs"] = {"sha256": sha256, "size": len(content), "pointerSize": 134}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from django.conf import settings
 
+from inference.machine_memory import check_weights_fit
 from inference.pickled_weights import PICKLED_SUFFIXES, pickled_reason
 from tenants.base.child_process import WorkerStopping
 from tenants.base.disk import INCOMING, free_space_check
@@ -47,7 +48,7 @@ def local_checkpoint(job: Job, store: ArtifactStore, reporter: Reporter) -> Iter
     What was downloaded stays, for the next attempt or a retry, only if the download broke or the worker
     stops; the store removes it after a day. Raises ``checkpoint_not_found``, ``pickled_checkpoint``,
     ``unsupported_checkpoint`` (a file is not what the hub declares), ``checkpoint_unavailable``,
-    ``out_of_disk``.
+    ``out_of_disk``, and HplmError(out_of_memory).
     """
     source = job.params["source"]
     if not checkpoint_hub_id(source):
@@ -103,9 +104,11 @@ def _download(hub_id: str, folder: Path, reporter: Reporter) -> Path:
         if constants.is_offline_mode():
             return Path(snapshot_download(hub_id, local_files_only=True))
         revision, files = _files_at_hub(hub_id)
-        reporter.start_stage(STAGE, sum(file.size for file in files))
+        total = sum(file.size for file in files)
+        check_weights_fit(total)
+        reporter.start_stage(STAGE, total)
         partial.mkdir(parents=True, exist_ok=True)
-        free_space_check(partial, sum(file.size for file in files) - _size(partial))
+        free_space_check(partial, total - _size(partial))
         done = 0
         for file in files:
             _fetch(hub_id, revision, file, partial, _Progress(reporter, file, done))

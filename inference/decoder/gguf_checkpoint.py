@@ -27,7 +27,8 @@ from inference.decoder.families import DECODER_FAMILIES
 from inference.decoder.family import DecoderFamily
 from inference.errors import HplmError
 from inference.hplm.artifact_files import is_finite
-from inference.hplm.checkpoint import check_memory, sha256_of
+from inference.hplm.checkpoint import sha256_of
+from inference.machine_memory import check_weights_fit
 
 _LAYER_NAMES: Final = {
     "attention_norm": "attn_norm",
@@ -82,7 +83,7 @@ def open_gguf_checkpoint(path: Path) -> DecoderCheckpoint:
     Raises HplmError: out_of_memory, and unsupported_checkpoint for another family or variant, an unknown
     quantization, damaged, missing, misshapen or not finite weights, and a tokenizer of another kind.
     """
-    check_memory([path])
+    check_weights_fit(path.stat().st_size)
     try:
         metadata, names = read_gguf_metadata(str(path))
         header = GgufHeader.from_file(str(path))

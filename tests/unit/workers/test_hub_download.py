@@ -10,7 +10,9 @@ import huggingface_hub.file_download
 import pytest
 from pytest_django.fixtures import Settings
 
+from inference.errors import HplmError
 from inference.hplm.checkpoint import open_checkpoint
+from inference.machine_memory import machine_bytes
 from tenants.base import disk
 from tenants.base.child_process import WorkerStopping
 from tenants.base.errors import ErrorCode, HmiError
@@ -190,6 +192,15 @@ def test_a_download_that_the_disk_cannot_hold_is_refused_before_it_starts(
     monkeypatch.setattr(disk, "disk_space", lambda _: full)
     assert refused(job, store).code == ErrorCode.OUT_OF_DISK
     assert (hub.sent, left(store)) == ({}, [])
+
+
+def test_weights_beyond_the_memory_are_refused_before_the_download(
+    hub: Hub, job: Job, store: ArtifactStore
+) -> None:
+    hub.sizes[WEIGHTS] = machine_bytes() + 1
+    with pytest.raises(HplmError, match="memory") as caught, local_checkpoint(job, store, Progress()):
+        pass
+    assert (caught.value.code, hub.sent, left(store)) == ("out_of_memory", {}, [])
 
 
 def test_a_folder_is_taken_as_it_is(store: ArtifactStore, published: Path) -> None:
