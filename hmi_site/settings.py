@@ -349,5 +349,5 @@ LOGGING["loggers"] |= {
     name: {"handlers": [], "level": "INFO", "propagate": True}
     for name in ("django", "django.server", "_granian")
 }
-for name in ("httpx", "axes"):
+for name in ("httpx", "httpx2", "axes"):
     LOGGING["loggers"][name] = {"level": "WARNING"}

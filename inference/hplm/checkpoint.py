@@ -97,7 +97,7 @@ def checkpoint_weights(folder: Path) -> tuple[dict[str, Tensor], str]:
     for file in files:
         found = read_weights(file, missing="unsupported_checkpoint", damaged="unsupported_checkpoint")
         for name, shard in shards.items():
-            if (shard == file.name) > (name in found):
+            if shard == file.name and name not in found:
                 raise _wrong_index(f"{name} is in {shard}, which lacks it")
         for name in sorted(weights.keys() & found.keys()):
             raise _wrong_index(f"{name} is in {shards.get(name)}, but {file.name} has it, too")
