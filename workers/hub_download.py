@@ -17,6 +17,7 @@ from inference.pickled_weights import PICKLED_SUFFIXES, pickled_reason
 from tenants.base.child_process import WorkerStopping
 from tenants.base.disk import INCOMING, free_space_check
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.secrets import mask_secrets
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.transitions import LeaseLost
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 STAGE: Final = "download checkpoint"
 _ALLOW_PATTERNS: Final = [
-    *("config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"),
+    *("config.json", "tokenizer.json", "model*.safetensors", "model.safetensors.index.json"),
     "spm.model",
     *("generation_config.json", "tokenizer_config.json", "chat_template.jinja"),  # of decoders
 ]
@@ -78,7 +79,7 @@ class _HubFile:
     def of(cls, found: "RepoSibling") -> "_HubFile":
         digest = found.lfs.sha256 if found.lfs else found.blob_id
         if found.size is None or digest is None:
-            message = f"{settings.HF_ENDPOINT} does not say the size and hash of {found.rfilename}."
+            message = f"{_shown_endpoint()} does not say the size and hash of {found.rfilename}."
             raise HmiError(ErrorCode.CHECKPOINT_UNAVAILABLE, message)
         return cls(found.rfilename, found.size, digest)
 
@@ -126,12 +127,12 @@ def _files_at_hub(hub_id: str) -> tuple[str, Sequence[_HubFile]]:
             hub_id, files_metadata=True, timeout=_ANSWER_S
         )
     except (ValueError, KeyError, TypeError) as error:
-        message = f"{settings.HF_ENDPOINT} does not answer like a hub: {type(error).__name__}."
+        message = f"{_shown_endpoint()} does not answer like a hub: {type(error).__name__}."
         raise HmiError(ErrorCode.CHECKPOINT_UNAVAILABLE, message) from error
     siblings = found.siblings or []
     names = [file.rfilename for file in siblings if "/" not in file.rfilename]
     pickled = sorted(name for name in names if Path(name).suffix in PICKLED_SUFFIXES)
-    if pickled and not any(name.endswith(".safetensors") for name in names):
+    if pickled and not any(name.endswith(".safetensors") for name in filter(_is_read, names)):
         reason = f"{hub_id} has {pickled_reason(pickled)}. Then register that folder."
         raise HmiError(ErrorCode.PICKLED_CHECKPOINT, reason)
     return found.sha or "main", [_HubFile.of(file) for file in siblings if _is_read(file.rfilename)]
@@ -211,7 +212,7 @@ def _hub_errors(hub_id: str) -> Iterator[None]:
         RepositoryNotFoundError,
     )
 
-    hub = settings.HF_ENDPOINT
+    hub = _shown_endpoint()
     try:
         yield
     except GatedRepoError as error:
@@ -240,6 +241,11 @@ def _hub_errors(hub_id: str) -> Iterator[None]:
         if error.errno is not None:  # of this machine's disk
             raise
         raise _broken(hub_id, f"{hub} sent less than it declares") from error
+
+
+def _shown_endpoint() -> str:
+    """The hub's address, without a password."""
+    return mask_secrets(settings.HF_ENDPOINT)
 
 
 def _broken(hub_id: str, reason: str) -> DownloadBroken:

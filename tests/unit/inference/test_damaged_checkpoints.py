@@ -91,6 +91,13 @@ def test_cut_weights_are_unsupported(checkpoint: Damaged, share: float) -> None:
     assert WEIGHTS in checkpoint.refused()
 
 
+def test_a_header_that_claims_more_than_its_file_has_is_unsupported(checkpoint: Damaged) -> None:
+    about = {"dtype": "F32", "shape": [1 << 30, 1 << 10], "data_offsets": [0, 1 << 42]}
+    header = json.dumps({"bomb": about}).encode()
+    (checkpoint.folder / WEIGHTS).write_bytes(len(header).to_bytes(8, "little") + header + bytes(64))
+    assert WEIGHTS in checkpoint.refused()
+
+
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
 def test_weights_that_are_no_numbers_are_unsupported(checkpoint: Damaged, poison: float) -> None:
     file = checkpoint.folder / WEIGHTS

@@ -53,6 +53,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tiny_checkpoint(tmp_path_factory.mktemp("published") / "tiny")
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n")
     (folder / "README.md").write_text("About it.")
+    (folder / "consolidated.safetensors").write_bytes(b"the same weights again")
     return folder
 
 
@@ -156,13 +157,21 @@ def test_a_hub_that_refuses_is_named_with_what_to_do(
     assert left(store) == []
 
 
-@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1", "nowhere"])
+@pytest.mark.parametrize(
+    ("endpoint", "shown"),
+    [
+        ("http://127.0.0.1:1", "http://127.0.0.1:1"),
+        ("http://me:canary@127.0.0.1:1", "http://[hidden]@127.0.0.1:1"),
+        ("nowhere", "nowhere"),
+    ],
+)
 def test_a_hub_that_cannot_be_reached_is_named(
-    job: Job, store: ArtifactStore, settings: Settings, endpoint: str
+    job: Job, store: ArtifactStore, settings: Settings, endpoint: str, shown: str
 ) -> None:
     settings.HF_ENDPOINT = endpoint
     error = refused(job, store)
-    assert (error.code, endpoint in error.message) == (ErrorCode.CHECKPOINT_UNAVAILABLE, True)
+    assert (error.code, shown in error.message) == (ErrorCode.CHECKPOINT_UNAVAILABLE, True)
+    assert "canary" not in error.message
 
 
 @pytest.mark.parametrize(("name", "said"), [("longer", "larger than"), ("other", "not the file")])
