@@ -37,6 +37,7 @@ HMI_LIVE_STREAMS = 256
 HMI_DEVICE = env.text("HMI_DEVICE", "auto")
 HMI_DTYPE = env.choice("HMI_DTYPE", "auto", ("auto", "bfloat16", "float16", "float32"))
 HMI_WEIGHTS = env.choice("HMI_WEIGHTS", "auto", ("auto", "float", "int8"))
+HF_ENDPOINT = env.text("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
 HMI_POLICY = env.choice("HMI_POLICY", "cascade", ("cascade", "full", "table"))
 # The share of the texts answered from the tables that is also computed in full, in the background.
 HMI_CHECK_SHARE = env.decimal("HMI_CHECK_SHARE", 0.01, minimum=0.0, maximum=1.0)
@@ -348,5 +349,5 @@ LOGGING["loggers"] |= {
     name: {"handlers": [], "level": "INFO", "propagate": True}
     for name in ("django", "django.server", "_granian")
 }
-for name in ("httpx", "axes"):
+for name in ("httpx", "httpx2", "axes"):
     LOGGING["loggers"][name] = {"level": "WARNING"}

@@ -29,6 +29,7 @@ from inference.hplm.devices import pick_device, pick_dtype, unused_gpu
 from inference.hplm.int8_scales import check_int8_support
 from inference.hplm.weight_format import WeightFormat
 from inference.logs import LEVELS, STYLES, log_config
+from inference.machine_memory import machine_bytes
 from inference.manifest import FILE_NAME, ManifestWatcher, ServedDecoder, ServedRoot
 from inference.queueing import worker_commands
 from inference.queueing.connection import connect
@@ -37,7 +38,7 @@ from inference.queueing.heartbeat import Heartbeat, beat_s
 from inference.queueing.status import DecoderStatus, State, WorkerStatus, expect_no_worker
 from inference.serving.decoder_catalogue import DecoderCatalogue
 from inference.serving.decoder_scheduler import DecoderScheduler
-from inference.serving.device_ledger import host_bytes, ledger_of, machine_bytes, used_and_total_bytes
+from inference.serving.device_ledger import host_bytes, ledger_of, used_and_total_bytes
 from inference.serving.encoder_catalogue import POOL_SHARE, EncoderCatalogue
 from inference.serving.encoder_scheduler import EncoderScheduler
 from inference.serving.environment import SettingError, WorkerSettings

@@ -9,15 +9,12 @@ from typing import Any, Final
 from inference.decoder.activations import ACTIVATIONS
 from inference.decoder.rotary import Rotary
 from inference.errors import HplmError
+from inference.hplm.checkpoint_config import check_sizes
 
 PROJECTIONS: Final = ("query", "key", "value", "output", "gate", "up", "down")
 """The linear maps of a layer. A feed-forward block that is not gated has no "gate"."""
 
 ATTENTION_PROJECTIONS: Final = PROJECTIONS[:4]
-
-MAX_LAYERS: Final = 1024
-MAX_POSITIONS: Final = 1 << 21
-MAX_SIZE: Final = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,20 +66,8 @@ class DecoderArchitecture:
     logits_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("vocab", "hidden", "inner", "layers", "heads", "kv_heads", "head_size", "positions"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise HplmError("unsupported_checkpoint", f"config.json: {name} must be a positive number")
-        if self.layers > MAX_LAYERS or self.positions > MAX_POSITIONS:
-            raise HplmError(
-                "unsupported_checkpoint",
-                f"config.json: {self.layers} layers and a context of {self.positions} tokens; "
-                f"{MAX_LAYERS} and {MAX_POSITIONS} are the most",
-            )
-        if (largest := max(self.vocab, self.hidden, self.inner, self.heads, self.head_size)) > MAX_SIZE:
-            raise HplmError(
-                "unsupported_checkpoint", f"config.json: a size of {largest}; {MAX_SIZE} is the most"
-            )
+        names = ("vocab", "hidden", "inner", "layers", "heads", "kv_heads", "head_size", "positions")
+        check_sizes({name: getattr(self, name) for name in names})
         if self.heads % self.kv_heads:
             raise HplmError(
                 "unsupported_checkpoint",

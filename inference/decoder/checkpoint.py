@@ -1,4 +1,4 @@
-"""Reads pretrained decoders from a folder, the Hugging Face hub or a GGUF file."""
+"""Reads pretrained decoders from a folder or a GGUF file."""
 
 import json
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.decoder import check_weights
 from inference.decoder.families import decoder_family_for
 from inference.errors import HplmError
-from inference.hplm.artifact_files import read_json, read_weights
-from inference.hplm.checkpoint import checkpoint_folder, sha256_of, weight_files
+from inference.hplm.artifact_files import read_json
+from inference.hplm.checkpoint import checkpoint_folder, checkpoint_weights
 from inference.text.chat_template import source_in_folder
 
 
@@ -37,11 +37,12 @@ class DecoderCheckpoint:
 
 
 def open_decoder_checkpoint(source: str | Path) -> DecoderCheckpoint:
-    """Read the decoder in the folder or GGUF file `source`, or download it if `source` is a hub id.
+    """Read the decoder in the folder or GGUF file `source`.
 
-    Raises HplmError: checkpoint_not_found (no such folder, file or hub id, or no configuration in it),
-    pickled_checkpoint (weights only in a format that runs code when read), unsupported_checkpoint
-    (another family or variant, no tokenizer, damaged, missing, misshapen or not finite weights).
+    Raises HplmError: checkpoint_not_found (no such folder or file, or no configuration in it),
+    pickled_checkpoint (weights only in a format that runs code when read), out_of_memory (weights larger than
+    the machine's memory), unsupported_checkpoint (another family or variant, no tokenizer, damaged, missing,
+    misshapen or not finite weights).
     """
     file = Path(source).expanduser()
     if file.suffix == ".gguf":
@@ -51,31 +52,27 @@ def open_decoder_checkpoint(source: str | Path) -> DecoderCheckpoint:
         if not file.is_file():
             raise HplmError("checkpoint_not_found", f"there is no file {source}")
         return open_gguf_checkpoint(file)
-    return _open_folder(source)
+    return _open_folder(checkpoint_folder(source))
 
 
-def _open_folder(source: str | Path) -> DecoderCheckpoint:
-    folder = checkpoint_folder(str(source))
+def _open_folder(folder: Path) -> DecoderCheckpoint:
     raw = read_json(folder / "config.json", missing="checkpoint_not_found", damaged="unsupported_checkpoint")
     family = decoder_family_for(raw)
     architecture = family.parse(raw)
-    files = weight_files(folder)
-    stored: dict[str, Tensor] = {}
-    for file in files:
-        stored |= read_weights(file, missing="unsupported_checkpoint", damaged="unsupported_checkpoint")
+    stored, sha256 = checkpoint_weights(folder)
     weights = family.canonical(stored, architecture)
     check_weights(architecture, weights)
     generation = _optional_json(folder / "generation_config.json")
     chat_template = source_in_folder(folder) or ""
     return DecoderCheckpoint(
-        name=folder.resolve().name if Path(source).is_dir() else str(source),
+        name=folder.resolve().name,
         architecture=architecture,
         weights=weights,
         tokenizer=_read_tokenizer(folder, architecture, chat_template),
         chat_template=chat_template,
         bos_id=next(iter(token_ids(raw.get("bos_token_id"), architecture)), None),
         stop_ids=token_ids(generation.get("eos_token_id", raw.get("eos_token_id")), architecture),
-        sha256=sha256_of(files),
+        sha256=sha256,
     )
 
 

@@ -18,8 +18,8 @@ class DecoderFamily:
 
     prefix: of the tensors of a checkpoint with a head. layer: prefix of a layer, with `{}` for its index.
     layer_names, other_names: from our names to the checkpoint's. fused: modules of the checkpoint that hold
-    several of ours, one after another. transposed: whether projections are stored as [in, out]. parse: the
-    architecture of a config.json.
+    several of ours, one after another. buffers: modules of a layer that hold no weights. transposed: whether
+    projections are stored as [in, out]. parse: the architecture of a config.json.
     """
 
     name: str
@@ -29,13 +29,15 @@ class DecoderFamily:
     other_names: Mapping[str, str]
     parse: Callable[[Mapping[str, Any]], DecoderArchitecture]
     fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    buffers: tuple[str, ...] = ()
     transposed: bool = False
 
     def canonical(
         self, weights: Mapping[str, Tensor], architecture: DecoderArchitecture
     ) -> dict[str, Tensor]:
         """The weights of the decoder by our names, as views of the checkpoint's. Others are left out, and so
-        is the head if it is tied to the embedding."""
+        is the head if it is tied to the embedding. Raises HplmError(unsupported_checkpoint) for unknown parts
+        of layers."""
         others = {theirs: ours for ours, theirs in self.other_names.items()}
         in_layer = {theirs: (ours,) for ours, theirs in self.layer_names.items()} | dict(self.fused)
         pattern = re.compile(re.escape(self.layer).replace(r"\{\}", r"(\d+)") + r"(.+)\.(weight|bias)")
@@ -45,7 +47,11 @@ class DecoderFamily:
             match = pattern.fullmatch(stripped)
             if stripped in others:
                 found[others[stripped]] = value
-            elif match and match[2] in in_layer:
+            elif match and match[2] not in self.buffers:
+                if match[2] not in in_layer:
+                    raise HplmError(
+                        "unsupported_checkpoint", f"{name} is no part of the layers of {self.name}"
+                    )
                 parts = self._split(in_layer[match[2]], value, architecture, name)
                 found |= {f"layers.{match[1]}.{ours}.{match[3]}": part for ours, part in parts.items()}
         if architecture.tied:

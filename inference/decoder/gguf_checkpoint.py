@@ -28,6 +28,7 @@ from inference.decoder.family import DecoderFamily
 from inference.errors import HplmError
 from inference.hplm.artifact_files import is_finite
 from inference.hplm.checkpoint import sha256_of
+from inference.machine_memory import check_weights_fit
 
 _LAYER_NAMES: Final = {
     "attention_norm": "attn_norm",
@@ -79,9 +80,10 @@ _FIELDS: Final = {
 def open_gguf_checkpoint(path: Path) -> DecoderCheckpoint:
     """Read the decoder in a GGUF file.
 
-    Raises HplmError(unsupported_checkpoint): another family or variant, an unknown quantization, damaged,
-    missing, misshapen or not finite weights, a tokenizer of another kind.
+    Raises HplmError: out_of_memory, and unsupported_checkpoint for another family or variant, an unknown
+    quantization, damaged, missing, misshapen or not finite weights, and a tokenizer of another kind.
     """
+    check_weights_fit(path.stat().st_size)
     try:
         metadata, names = read_gguf_metadata(str(path))
         header = GgufHeader.from_file(str(path))

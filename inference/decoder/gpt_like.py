@@ -4,16 +4,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from inference.decoder.architecture import ATTENTION_PROJECTIONS, DecoderArchitecture
-from inference.decoder.config_values import config_flag, config_float, head_size_of, require_flag
 from inference.decoder.family import DecoderFamily
-from inference.errors import HplmError
-from inference.hplm.families import config_int
+from inference.hplm.checkpoint_config import (
+    config_bool,
+    config_int,
+    config_layers,
+    config_number,
+    head_size_of,
+    require,
+    unsupported,
+)
 
 
 def _parse_gpt2(raw: Mapping[str, Any]) -> DecoderArchitecture:
-    require_flag(raw, "scale_attn_weights", True, "attention without scaling")
-    require_flag(raw, "scale_attn_by_inverse_layer_idx", False, "attention scaled by layer")
-    require_flag(raw, "add_cross_attention", False, "cross-attention")
+    require(raw, "scale_attn_weights", True, "attention without scaling")
+    require(raw, "scale_attn_by_inverse_layer_idx", False, "attention scaled by layer")
+    require(raw, "add_cross_attention", False, "cross-attention")
     hidden, heads = config_int(raw, "n_embd", 768), config_int(raw, "n_head", 12)
     inner = raw.get("n_inner")
     return DecoderArchitecture(
@@ -21,16 +27,16 @@ def _parse_gpt2(raw: Mapping[str, Any]) -> DecoderArchitecture:
         vocab=config_int(raw, "vocab_size", 50257),
         hidden=hidden,
         inner=4 * hidden if inner is None else config_int(raw, "n_inner"),
-        layers=config_int(raw, "n_layer", 12),
+        layers=config_layers(raw, "n_layer", 12),
         heads=heads,
         kv_heads=heads,
         head_size=head_size_of(hidden, heads),
         positions=config_int(raw, "n_positions", 1024),
         activation=str(raw.get("activation_function", "gelu_new")),
-        eps=config_float(raw, "layer_norm_epsilon", 1e-5),
+        eps=config_number(raw, "layer_norm_epsilon", 1e-5),
         norm="layer",
         gated=False,
-        tied=config_flag(raw, "tie_word_embeddings", default=True),
+        tied=config_bool(raw, "tie_word_embeddings", default=True),
         biases=(*ATTENTION_PROJECTIONS, "up", "down"),
     )
 
@@ -55,27 +61,25 @@ GPT2 = DecoderFamily(
     },
     parse=_parse_gpt2,
     fused={"attn.c_attn": ("query", "key", "value")},
+    buffers=("attn",),  # the causal mask is `attn.bias`
     transposed=True,
 )
 
 
 def _parse_opt(raw: Mapping[str, Any]) -> DecoderArchitecture:
-    require_flag(raw, "do_layer_norm_before", True, "layer norm after the blocks")
-    require_flag(raw, "_remove_final_layer_norm", False, "a decoder without a final layer norm")
-    require_flag(raw, "layer_norm_elementwise_affine", True, "layer norm without weights")
+    require(raw, "do_layer_norm_before", True, "layer norm after the blocks")
+    require(raw, "_remove_final_layer_norm", False, "a decoder without a final layer norm")
+    require(raw, "layer_norm_elementwise_affine", True, "layer norm without weights")
     hidden, heads = config_int(raw, "hidden_size", 768), config_int(raw, "num_attention_heads", 12)
     embedding = raw.get("word_embed_proj_dim")
     if embedding is not None and embedding != hidden:
-        raise HplmError(
-            "unsupported_checkpoint",
-            f"config.json: embeddings of {embedding} numbers, projected to {hidden}, are not supported",
-        )
+        raise unsupported(f"embeddings of {embedding} numbers, projected to {hidden}, are not supported")
     return DecoderArchitecture(
         family="opt",
         vocab=config_int(raw, "vocab_size", 50272),
         hidden=hidden,
         inner=config_int(raw, "ffn_dim", 3072),
-        layers=config_int(raw, "num_hidden_layers", 12),
+        layers=config_layers(raw, default=12),
         heads=heads,
         kv_heads=heads,
         head_size=head_size_of(hidden, heads),
@@ -84,9 +88,9 @@ def _parse_opt(raw: Mapping[str, Any]) -> DecoderArchitecture:
         eps=1e-5,
         norm="layer",
         gated=False,
-        tied=config_flag(raw, "tie_word_embeddings", default=True),
+        tied=config_bool(raw, "tie_word_embeddings", default=True),
         biases=(*ATTENTION_PROJECTIONS, "up", "down")
-        if config_flag(raw, "enable_bias", default=True)
+        if config_bool(raw, "enable_bias", default=True)
         else (),
         position_offset=2,
     )

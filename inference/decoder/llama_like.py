@@ -5,12 +5,18 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from inference.decoder.architecture import ATTENTION_PROJECTIONS, MAX_LAYERS, DecoderArchitecture
-from inference.decoder.config_values import config_flag, config_float, head_size_of, require_flag
+from inference.decoder.architecture import ATTENTION_PROJECTIONS, DecoderArchitecture
 from inference.decoder.family import DecoderFamily
 from inference.decoder.rotary import Rotary
-from inference.errors import HplmError
-from inference.hplm.families import config_int
+from inference.hplm.checkpoint_config import (
+    config_bool,
+    config_int,
+    config_layers,
+    config_number,
+    head_size_of,
+    require,
+    unsupported,
+)
 
 _LAYER_NAMES: Final = {
     "attention_norm": "input_layernorm",
@@ -46,16 +52,16 @@ def _parse(raw: Mapping[str, Any], **parts: Any) -> DecoderArchitecture:
         "vocab": config_int(raw, "vocab_size"),
         "hidden": hidden,
         "inner": config_int(raw, "intermediate_size"),
-        "layers": _layers(raw),
+        "layers": config_layers(raw),
         "heads": heads,
         "kv_heads": kv_heads,
         "head_size": head_size,
         "positions": config_int(raw, "max_position_embeddings", 2048),
         "activation": str(raw.get("hidden_act", "silu")),
-        "eps": config_float(raw, "rms_norm_eps", 1e-6),
+        "eps": config_number(raw, "rms_norm_eps", 1e-6),
         "norm": "rms",
         "gated": True,
-        "tied": config_flag(raw, "tie_word_embeddings", default=False),
+        "tied": config_bool(raw, "tie_word_embeddings", default=False),
     }
     if "rotary" not in parts:
         fields["rotary"] = Rotary.parse(raw)
@@ -68,49 +74,36 @@ def _with_defaults(raw: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
 
 
 def _attention_biases(raw: Mapping[str, Any]) -> tuple[str, ...]:
-    return ATTENTION_PROJECTIONS if config_flag(raw, "attention_bias", default=False) else ()
+    return ATTENTION_PROJECTIONS if config_bool(raw, "attention_bias", default=False) else ()
 
 
 def _biases(raw: Mapping[str, Any]) -> tuple[str, ...]:
-    return _attention_biases(raw) + (_MLP if config_flag(raw, "mlp_bias", default=False) else ())
+    return _attention_biases(raw) + (_MLP if config_bool(raw, "mlp_bias", default=False) else ())
 
 
 def _windows(raw: Mapping[str, Any], is_local: Callable[[int], bool]) -> dict[str, Any]:
     """The window, and the layers with it: those that `layer_types` names, or else `is_local`."""
-    kinds, layers = raw.get("layer_types"), _layers(raw)
+    kinds, layers = raw.get("layer_types"), config_layers(raw)
     if kinds is None and raw.get("sliding_window") is None:
         return {}
     if kinds is None:
         kinds = [_LOCAL if is_local(layer) else _GLOBAL for layer in range(layers)]
     if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in _KINDS for kind in kinds):
-        raise HplmError(
-            "unsupported_checkpoint",
-            f"config.json: layer_types must name {' or '.join(_KINDS)} for each of the {layers} layers",
-        )
+        raise unsupported(f"layer_types must name {' or '.join(_KINDS)} for each of the {layers} layers")
     local = tuple(layer for layer, kind in enumerate(kinds) if kind == _LOCAL)
     return {"window": config_int(raw, "sliding_window"), "local_layers": local} if local else {}
 
 
-def _layers(raw: Mapping[str, Any]) -> int:
-    """The number of layers, small enough to list them."""
-    layers = config_int(raw, "num_hidden_layers")
-    if not 0 < layers <= MAX_LAYERS:
-        raise HplmError(
-            "unsupported_checkpoint", f"config.json: {layers} layers; 1 to {MAX_LAYERS} are supported"
-        )
-    return layers
-
-
 def _optional_windows(raw: Mapping[str, Any], is_local: Callable[[int], bool]) -> dict[str, Any]:
     """As `_windows`, in families where `use_sliding_window` turns them on."""
-    is_on = config_flag(raw, "use_sliding_window", default=False)
+    is_on = config_bool(raw, "use_sliding_window", default=False)
     return _windows(raw if is_on else {**raw, "sliding_window": None}, is_local)
 
 
 def _refuse_windows(raw: Mapping[str, Any]) -> None:
     """Raise HplmError(unsupported_checkpoint) if any layer sees only the last tokens."""
     if _optional_windows(raw, lambda _: True):
-        raise HplmError("unsupported_checkpoint", "config.json: sliding window attention is not supported")
+        raise unsupported("sliding window attention is not supported")
 
 
 def _parse_llama(raw: Mapping[str, Any]) -> DecoderArchitecture:
@@ -141,10 +134,10 @@ def _upper_windows(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parse_gemma3(raw: Mapping[str, Any]) -> DecoderArchitecture:
     raw = _with_defaults(raw, _GEMMA3_DEFAULTS)
-    require_flag(raw, "use_bidirectional_attention", False, "attention to later tokens")
+    require(raw, "use_bidirectional_attention", False, "attention to later tokens")
     for name in ("attn_logit_softcapping", "final_logit_softcapping"):
         if raw.get(name) is not None:
-            raise HplmError("unsupported_checkpoint", f"config.json: {name} is not supported")
+            raise unsupported(f"{name} is not supported")
     pattern = _interval(raw, "sliding_window_pattern", 6)
     rotary, local_rotary = _rotary_by_kind(raw)
     return _parse(
@@ -155,8 +148,8 @@ def _parse_gemma3(raw: Mapping[str, Any]) -> DecoderArchitecture:
         query_key_norm=True,
         block_norm=True,
         norm_offset=1.0,
-        embedding_scale=math.sqrt(config_float(raw, "hidden_size", 2304.0)),
-        attention_scale=config_float(raw, "query_pre_attn_scalar", 256.0) ** -0.5,
+        embedding_scale=math.sqrt(config_number(raw, "hidden_size", 2304.0)),
+        attention_scale=config_number(raw, "query_pre_attn_scalar", 256.0) ** -0.5,
         **_windows(raw, lambda layer: (layer + 1) % pattern != 0),
     )
 
@@ -204,22 +197,19 @@ _SMOLLM3_DEFAULTS: Final = {
 
 def _unrotated_layers(raw: Mapping[str, Any]) -> tuple[int, ...]:
     """The layers that `no_rope_layers` has a 0 for, or else one layer of each `no_rope_layer_interval`."""
-    layers, flags = _layers(raw), raw.get("no_rope_layers")
+    layers, flags = config_layers(raw), raw.get("no_rope_layers")
     if flags is None:
         interval = _interval(raw, "no_rope_layer_interval", 4)
         return tuple(range(interval - 1, layers, interval))
     if not isinstance(flags, list) or len(flags) < layers or not all(flag in (0, 1) for flag in flags):
-        raise HplmError(
-            "unsupported_checkpoint",
-            f"config.json: no_rope_layers must have 0 or 1 for each of the {layers} layers",
-        )
+        raise unsupported(f"no_rope_layers must have 0 or 1 for each of the {layers} layers")
     return tuple(layer for layer in range(layers) if not flags[layer])
 
 
 def _interval(raw: Mapping[str, Any], name: str, default: int) -> int:
     interval = config_int(raw, name, default)
     if interval < 1:
-        raise HplmError("unsupported_checkpoint", f"config.json: {name} is {interval}, not a positive number")
+        raise unsupported(f"{name} is {interval}, not a positive number")
     return interval
 
 
@@ -228,10 +218,10 @@ def _parse_granite(raw: Mapping[str, Any]) -> DecoderArchitecture:
     return _parse(
         raw,
         biases=_biases(raw),
-        embedding_scale=config_float(raw, "embedding_multiplier", 1.0),
-        attention_scale=config_float(raw, "attention_multiplier", 1.0),
-        residual_scale=config_float(raw, "residual_multiplier", 1.0),
-        logits_scale=1.0 / config_float(raw, "logits_scaling", 1.0),
+        embedding_scale=config_number(raw, "embedding_multiplier", 1.0),
+        attention_scale=config_number(raw, "attention_multiplier", 1.0),
+        residual_scale=config_number(raw, "residual_multiplier", 1.0),
+        logits_scale=1.0 / config_number(raw, "logits_scaling", 1.0),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from inference.errors import HplmError
+from inference.hplm.checkpoint_config import check_sizes, head_size_of
 from inference.hplm.relative_positions import RelativePositions
 
 
@@ -47,20 +48,14 @@ class Architecture:
     relative: RelativePositions | None = None
 
     def __post_init__(self) -> None:
-        for name in ("vocab", "hidden", "inner", "layers", "heads", "embedding"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise HplmError("unsupported_checkpoint", f"config.json: {name} must be a positive number")
+        names = ("vocab", "hidden", "inner", "layers", "heads", "embedding", "positions")
+        check_sizes({name: getattr(self, name) for name in names})
         for name in ("position_offset", "types"):
             if getattr(self, name) < 0:
                 raise HplmError("unsupported_checkpoint", f"config.json: {name} must not be negative")
         if self.max_length < 1:
             raise HplmError("unsupported_checkpoint", "config.json: it has no position embeddings")
-        if self.hidden % self.heads:
-            raise HplmError(
-                "unsupported_checkpoint",
-                f"config.json: the hidden size {self.hidden} is not divisible by the {self.heads} heads",
-            )
+        head_size_of(self.hidden, self.heads)
         if not is_known_activation(self.activation):
             raise HplmError("unsupported_checkpoint", f"config.json: unknown activation {self.activation!r}")
         self._check_positions()

@@ -94,14 +94,21 @@ def to_float32(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.float() if value.is_floating_point() else value for name, value in weights.items()}
 
 
-def build_uninitialized(build: Callable[[], Module]) -> Module:
-    """The module that `build` returns, on the CPU, with uninitialized weights for `load_weights`.
+def build_from(
+    build: Callable[[], Module], weights: Mapping[str, Tensor], source: str, code: str = "corrupt_artifact"
+) -> Module:
+    """The module that `build` returns, on the CPU, with `weights`, and without initializing them first: that
+    would take as long as reading the file.
 
-    Initializing them would take as long as reading the file.
+    Raises as `load_weights`, before it takes memory: sizes that are not those of the weights may be beyond
+    the machine's.
     """
     with torch.device("meta"), _WithoutInitialization():
         module = build()
-    return module.to_empty(device="cpu")
+    load_weights(module, {name: value.to("meta") for name, value in weights.items()}, source, code)
+    module.to_empty(device="cpu")
+    load_weights(module, weights, source, code)
+    return module
 
 
 class _WithoutInitialization(TorchFunctionMode):

@@ -1,10 +1,9 @@
-"""Reads pretrained checkpoints from a folder or the Hugging Face hub."""
+"""Reads pretrained checkpoints from folders."""
 
 import hashlib
-import re
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from torch import Tensor
@@ -14,15 +13,11 @@ from inference.hplm.architecture import Architecture
 from inference.hplm.artifact_files import read_json, read_weights, to_float32
 from inference.hplm.families import family_for
 from inference.hplm.family import Family
+from inference.machine_memory import check_weights_fit
+from inference.pickled_weights import PICKLED_SUFFIXES, pickled_reason
 
-PICKLED_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
-TO_SAFETENSORS: Final = (
-    'python -c "import sys, torch; from safetensors.torch import save_file; '
-    "w = torch.load(sys.argv[1], weights_only=True); "
-    "save_file({{k: v.contiguous().clone() for k, v in w.items()}}, 'model.safetensors')\" {}"
-)
-"""The command that makes safetensors of a pickle, which it reads without running code."""
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_SINGLE_FILE: Final = "model.safetensors"
+_INDEX_FILE: Final = "model.safetensors.index.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +39,25 @@ class Checkpoint:
 
 
 def open_checkpoint(source: str | Path) -> Checkpoint:
-    """Read the checkpoint in the folder `source`, or download it if `source` is a hub id.
+    """Read the checkpoint in the folder `source`.
 
-    Raises HplmError: checkpoint_not_found (no such folder or hub id, or no configuration in it),
-    pickled_checkpoint (weights only in a format that runs code when read), unsupported_checkpoint
-    (another family, no tokenizer.json, damaged or not finite weights).
+    Raises HplmError: checkpoint_not_found (no such folder, or no configuration in it), pickled_checkpoint
+    (weights only in a format that runs code when read), out_of_memory (weights larger than the machine's
+    memory), unsupported_checkpoint (another family, no tokenizer.json, damaged or not finite weights).
     """
-    folder = checkpoint_folder(str(source))
+    folder = checkpoint_folder(source)
     raw = read_json(folder / "config.json", missing="checkpoint_not_found", damaged="unsupported_checkpoint")
     family = family_for(raw)
     architecture = family.parse(raw)
-    files = weight_files(folder)
     tokenizer_file = _tokenizer_file(folder, family)
-    weights: dict[str, Tensor] = {}
-    for file in files:
-        weights |= read_weights(file, missing="unsupported_checkpoint", damaged="unsupported_checkpoint")
-    name = folder.resolve().name if Path(source).is_dir() else str(source)
-    found = to_float32(family.canonical(weights, architecture, raw))
-    return Checkpoint(folder, family, architecture, tokenizer_file, found, name, sha256_of(files))
+    stored, sha256 = checkpoint_weights(folder)
+    weights = family.canonical(stored, architecture, raw)
+    for name, value in weights.items():
+        if not value.is_floating_point():
+            raise HplmError("unsupported_checkpoint", f"{name} is stored as {value.dtype}")
+    return Checkpoint(
+        folder, family, architecture, tokenizer_file, to_float32(weights), folder.resolve().name, sha256
+    )
 
 
 def _tokenizer_file(folder: Path, family: Family) -> Path:
@@ -74,51 +70,72 @@ def _tokenizer_file(folder: Path, family: Family) -> Path:
     )
 
 
-def checkpoint_folder(source: str) -> Path:
-    """The folder `source`, or that of the hub id `source`, downloaded if it is not cached.
-
-    Raises HplmError: checkpoint_not_found, pickled_checkpoint.
-    """
+def checkpoint_folder(source: str | Path) -> Path:
+    """The folder `source`. Raises HplmError: checkpoint_not_found, pickled_checkpoint."""
     path = Path(source).expanduser()
     if path.is_dir():
         return path
     if path.suffix in PICKLED_SUFFIXES:
-        raise _pickled([path.name])
-    if path.exists():
-        raise HplmError("checkpoint_not_found", f"{source} is a file; a checkpoint is a folder")
-    if not _HUB_ID.fullmatch(source) or ".." in source:
-        raise HplmError("checkpoint_not_found", f"there is no folder {source}")
-    return download_checkpoint(source, pickled=PICKLED_SUFFIXES)
+        raise HplmError("pickled_checkpoint", pickled_reason([path.name]))
+    what = (
+        f"{source} is a file; a checkpoint is a folder" if path.exists() else f"there is no folder {source}"
+    )
+    raise HplmError("checkpoint_not_found", what)
+
+
+def checkpoint_weights(folder: Path) -> tuple[dict[str, Tensor], str]:
+    """The tensors of a checkpoint's safetensors files, as they are stored, and the sha256 of the files.
+
+    Raises HplmError: what `weight_files` raises, out_of_memory if the files are larger than the machine's
+    memory, unsupported_checkpoint for damaged files, numbers that are not finite and a wrong index.
+    """
+    files = weight_files(folder)
+    # Their headers claim as much: safetensors refuses one that claims more than its file has.
+    check_weights_fit(sum(file.stat().st_size for file in files if file.is_file()))
+    shards = _weight_map(folder)
+    weights: dict[str, Tensor] = {}
+    for file in files:
+        found = read_weights(file, missing="unsupported_checkpoint", damaged="unsupported_checkpoint")
+        for name, shard in shards.items():
+            if shard == file.name and name not in found:
+                raise _wrong_index(f"{name} is in {shard}, which lacks it")
+        for name in sorted(weights.keys() & found.keys()):
+            raise _wrong_index(f"{name} is in {shards.get(name)}, but {file.name} has it, too")
+        weights |= found
+    return weights, sha256_of(files)
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a checkpoint.
+    """The safetensors files of a checkpoint: those of its index, or the only one.
 
     Raises HplmError: pickled_checkpoint if there are only pickles, unsupported_checkpoint if there are none.
     """
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        shards = read_json(index, damaged="unsupported_checkpoint").get("weight_map")
-        if not isinstance(shards, dict) or not all(
-            isinstance(v, str) and "/" not in v for v in shards.values()
-        ):
-            raise HplmError("unsupported_checkpoint", f"{index.name} has no usable weight_map")
+    if shards := _weight_map(folder):
         return [folder / name for name in sorted(set(shards.values()))]
-    single = folder / "model.safetensors"
+    single = folder / _SINGLE_FILE
     if single.is_file():
         return [single]
-    pickled = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLED_SUFFIXES)
-    if pickled:
-        raise _pickled(pickled)
-    raise HplmError("unsupported_checkpoint", "the checkpoint has no model.safetensors")
+    if pickled := sorted(path.name for path in folder.iterdir() if path.suffix in PICKLED_SUFFIXES):
+        raise HplmError("pickled_checkpoint", pickled_reason(pickled))
+    raise HplmError("unsupported_checkpoint", f"the checkpoint has no {_SINGLE_FILE}")
 
 
-def _pickled(names: list[str]) -> HplmError:
-    return HplmError(
-        "pickled_checkpoint",
-        f"weights only in {', '.join(names[:3])}: reading a pickle runs code; in the checkpoint's folder, "
-        f"this command saves them as safetensors without running any: {TO_SAFETENSORS.format(names[0])}",
-    )
+def _weight_map(folder: Path) -> Mapping[str, str]:
+    """The file of each tensor, by the index of a checkpoint in several files. Empty if it has no index."""
+    index = folder / _INDEX_FILE
+    if not index.is_file():
+        return {}
+    shards = read_json(index, damaged="unsupported_checkpoint").get("weight_map")
+    if not isinstance(shards, dict) or not shards:
+        raise HplmError("unsupported_checkpoint", f"{_INDEX_FILE} has no weight_map")
+    for name, shard in shards.items():
+        if not isinstance(shard, str) or shard != Path(shard).name or not shard.endswith(".safetensors"):
+            raise _wrong_index(f"{name} is in {shard!r}, which is no safetensors file of this folder")
+    return shards
+
+
+def _wrong_index(message: str) -> HplmError:
+    return HplmError("unsupported_checkpoint", f"{_INDEX_FILE} says that {message}")
 
 
 def sha256_of(files: list[Path]) -> str:
@@ -129,47 +146,3 @@ def sha256_of(files: list[Path]) -> str:
             while block := stream.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
-
-
-_ALLOW_PATTERNS = [
-    *("config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"),
-    "spm.model",
-    *("generation_config.json", "tokenizer_config.json", "chat_template.jinja"),  # of decoders
-]
-_IGNORE_PATTERNS = ["*/*"]
-
-
-def download_checkpoint(hub_id: str, *, pickled: Collection[str]) -> Path:
-    """The local folder of `hub_id`, with its JSON and safetensors files. Downloads what is not cached.
-
-    Raises HplmError(pickled_checkpoint), before any download, if all weights are in files with a suffix in
-    `pickled`. Raises HplmError(checkpoint_not_found) if the id is unknown, or is not cached and the hub
-    cannot be reached.
-    """
-    from huggingface_hub import snapshot_download  # slow to import, and rarely needed
-
-    suffixes = _suffixes(hub_id)
-    if ".safetensors" not in suffixes and suffixes & set(pickled):
-        raise HplmError(
-            "pickled_checkpoint",
-            f"{hub_id} has only pickled weights; reading them runs code; download it to a folder, save them "
-            f"as safetensors, and register the folder: {TO_SAFETENSORS.format('pytorch_model.bin')}",
-        )
-    try:
-        return Path(
-            snapshot_download(hub_id, allow_patterns=_ALLOW_PATTERNS, ignore_patterns=_IGNORE_PATTERNS)
-        )
-    except Exception as error:  # the client raises many types
-        message = f"there is no folder {hub_id!r}, and fetching it from the hub failed: {error}"
-        raise HplmError("checkpoint_not_found", message) from error
-
-
-def _suffixes(hub_id: str) -> set[str]:
-    """The suffixes of the files at the hub. Empty if it cannot be reached: a cached copy may exist."""
-    from huggingface_hub import list_repo_files
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
-
-    try:
-        return {PurePosixPath(name).suffix for name in list_repo_files(hub_id) if "/" not in name}
-    except (HfHubHTTPError, OfflineModeIsEnabled, OSError):
-        return set()

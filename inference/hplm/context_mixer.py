@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from inference.errors import HplmError
-from inference.hplm.artifact_files import build_uninitialized, freeze, load_weights
+from inference.hplm.artifact_files import build_from, freeze
 from inference.hplm.bucketed_linear import linear
 from inference.hplm.sequences import GAP, PackedSequences
 from inference.hplm.upload import Upload
@@ -112,8 +112,7 @@ class ContextMixer(nn.Module):
 
         Raises HplmError(corrupt_artifact) if one is absent or misshapen.
         """
-        mixer = build_uninitialized(lambda: cls.sized_as(tensors))
-        load_weights(mixer, tensors, "context mixer")
+        mixer = build_from(lambda: cls.sized_as(tensors), tensors, "context mixer")
         freeze(mixer)
         return mixer
 

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from inference.hplm.architecture import Architecture, make_activation
 from inference.hplm.artifact_files import (
-    build_uninitialized,
+    build_from,
     freeze,
-    load_weights,
     read_weights,
     select_layers,
     select_prefix,
@@ -153,12 +152,13 @@ class FullLower(nn.Module):
         cls, architecture: Architecture, weights: Mapping[str, Tensor], count: int
     ) -> "FullLower":
         """The lower layers of a checkpoint, frozen, float32."""
-        module = cls(architecture, count)
         embeddings = {
             f"embeddings.{name}": value for name, value in select_prefix(weights, "embeddings.").items()
         }
         lower = embeddings | select_layers(weights, 0, count)
-        load_weights(module, lower, "the checkpoint", "unsupported_checkpoint")
+        module = build_from(
+            lambda: cls(architecture, count), lower, "the checkpoint", "unsupported_checkpoint"
+        )
         freeze(module)
         return module
 
@@ -176,8 +176,7 @@ class FullLower(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> "FullLower":
         """Read what `save` wrote, frozen."""
-        module = build_uninitialized(lambda: cls(architecture, count))
-        load_weights(module, to_float32(read_weights(path)), path.name)
+        module = build_from(lambda: cls(architecture, count), to_float32(read_weights(path)), path.name)
         freeze(module)
         return module.to(device=device, dtype=dtype)
 
@@ -247,10 +246,12 @@ class UpperLayers(nn.Module):
         cls, architecture: Architecture, weights: Mapping[str, Tensor], lower: int
     ) -> "UpperLayers":
         """The layers of a checkpoint above the first `lower`, frozen, float32."""
-        module = cls(architecture, architecture.layers - lower)
         norm = {name: value for name, value in weights.items() if name.startswith("final_norm.")}
         upper = norm | select_layers(weights, lower, architecture.layers)
-        load_weights(module, upper, "the checkpoint", "unsupported_checkpoint")
+        count = architecture.layers - lower
+        module = build_from(
+            lambda: cls(architecture, count), upper, "the checkpoint", "unsupported_checkpoint"
+        )
         freeze(module)
         return module
 
@@ -263,7 +264,6 @@ class UpperLayers(nn.Module):
         cls, path: Path, architecture: Architecture, count: int, device: torch.device, dtype: torch.dtype
     ) -> "UpperLayers":
         """Read what `save` wrote, frozen."""
-        module = build_uninitialized(lambda: cls(architecture, count))
-        load_weights(module, to_float32(read_weights(path)), path.name)
+        module = build_from(lambda: cls(architecture, count), to_float32(read_weights(path)), path.name)
         freeze(module)
         return module.to(device=device, dtype=dtype)

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from inference.errors import HplmError
 from inference.hplm.bert_families import BERT, DISTILBERT, ELECTRA, MPNET, ROBERTA, XLM_ROBERTA
-from inference.hplm.checkpoint_config import config_int as config_int  # for the decoders' families
 from inference.hplm.deberta_family import DEBERTA_V2
 from inference.hplm.family import Family
 from inference.hplm.rotary_families import GTE, MODERNBERT, NOMIC_BERT

@@ -88,7 +88,7 @@ class Family:
 def _zero_biases(found: Tensors, biasless: Collection[str]) -> Tensors:
     """The biases that the modules of these names lack, in layers and outside."""
     return {
-        f"{module}.bias": torch.zeros(len(value))
+        f"{module}.bias": torch.zeros(value.shape[:1])
         for module, value in (
             (name.removesuffix(".weight"), value) for name, value in found.items() if name.endswith(".weight")
         )

@@ -1,6 +1,5 @@
 """The local lower layers: they compute the vectors that a PLOT stores, from one fragment at a time."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ from inference.errors import HplmError
 from inference.hplm.architecture import Architecture
 from inference.hplm.artifact_files import (
     FORMAT,
-    build_uninitialized,
+    build_from,
     freeze,
-    load_weights,
     read_artifact_json,
     read_weights,
     select_prefix,
@@ -178,14 +176,9 @@ class LocalLower(nn.Module):
                 module.mixer = ContextMixer.sized_as(of_mixer)
             return module
 
-        module = _build(build)
-        load_weights(module, weights, WEIGHTS_FILE)
+        try:
+            module = build_from(build, weights, WEIGHTS_FILE)
+        except (KeyError, TypeError, ValueError) as error:
+            raise HplmError("corrupt_artifact", f"{JSON_FILE}: missing or invalid field: {error}") from error
         freeze(module)
         return module.to(device=device, dtype=dtype)
-
-
-def _build(build: Callable[[], LocalLower]) -> LocalLower:
-    try:
-        return build_uninitialized(build)
-    except (KeyError, TypeError, ValueError) as error:
-        raise HplmError("corrupt_artifact", f"{JSON_FILE}: missing or invalid field: {error}") from error

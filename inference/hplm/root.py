@@ -247,6 +247,8 @@ def _checkpoint_tokenizer(checkpoint: Checkpoint, max_tokens: int | None) -> Tex
     )
     if tokenizer.size > architecture.vocab:
         raise HplmError(
-            "unsupported_checkpoint", "tokenizer.json has more tokens than the model has embeddings"
+            "unsupported_checkpoint",
+            f"{checkpoint.tokenizer_file.name} has the id {tokenizer.size - 1}, but there are embeddings of "
+            f"{architecture.vocab} tokens",
         )
     return tokenizer

@@ -8,6 +8,7 @@ from inference.hplm.bert_families import ROBERTA_HEAD_NAMES, bert_sizes
 from inference.hplm.checkpoint_config import (
     config_bool,
     config_int,
+    config_layers,
     config_number,
     require,
     rotary_base,
@@ -20,7 +21,7 @@ _ATTENTION: Final = ("query", "key", "value", "output")
 
 
 def _parse_modernbert(raw: Mapping[str, Any]) -> Architecture:
-    layers, hidden = config_int(raw, "num_hidden_layers"), config_int(raw, "hidden_size")
+    layers, hidden = config_layers(raw), config_int(raw, "hidden_size")
     activation = str(raw.get("hidden_activation", "gelu"))
     require(raw, "classifier_activation", activation)
     every = config_int(raw, "global_attn_every_n_layers", 3)

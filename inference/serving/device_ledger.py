@@ -1,7 +1,6 @@
 """The ledger of one device's memory: what weights, caches and rows of tables may take of it."""
 
 import logging
-import os
 import resource
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,10 +16,10 @@ from inference.errors import HplmError
 from inference.generation.kv_cache import KvCache
 from inference.generation.limits import GenerationLimits
 from inference.hplm.root_config import RootConfig
+from inference.machine_memory import machine_bytes
 
 log = logging.getLogger(__name__)
 
-CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 FREE_SHARE: Final = 0.9
 """Of what is free of an accelerator when the worker starts. The rest is for workspaces of libraries and for
 holes between tensors."""
@@ -208,15 +207,6 @@ def host_bytes() -> int:
     except (OSError, ValueError, IndexError):
         return 0
     return pages * resource.getpagesize()
-
-
-def machine_bytes() -> int:
-    """The memory of the machine, or of the container if it may take less."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return min(machine, int(CGROUP_LIMIT.read_text()))
-    except (OSError, ValueError):  # no cgroup v2, or no limit ("max")
-        return machine
 
 
 def used_and_total_bytes(device: torch.device) -> tuple[int, int]:

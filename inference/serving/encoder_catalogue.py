@@ -26,9 +26,10 @@ from inference.hplm.int8_scales import uses_int8
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
 from inference.hplm.weight_format import WeightFormat
+from inference.machine_memory import machine_bytes
 from inference.manifest import Manifest, ManifestWatcher, ServedHplm, ServedRoot
 from inference.serving.catalogue import BackgroundTask, Catalogue, NotServedError, Revision, require_served
-from inference.serving.device_ledger import PET_SHARE, DeviceLedger, batch_bytes, ledger_of, machine_bytes
+from inference.serving.device_ledger import PET_SHARE, DeviceLedger, batch_bytes, ledger_of
 from inference.serving.loading import follow, load_verified, verify
 from inference.serving.lower_layers import Chains, ServedLowerLayers, chain_name
 from inference.serving.metrics import WorkerMetrics

@@ -75,6 +75,7 @@ class ErrorCode(StrEnum):
     PICKLED_CHECKPOINT = "pickled_checkpoint"
     UNSUPPORTED_CHECKPOINT = "unsupported_checkpoint"
     CHECKPOINT_NOT_FOUND = "checkpoint_not_found"
+    CHECKPOINT_UNAVAILABLE = "checkpoint_unavailable"
     TRAINING_DIVERGED = "training_diverged"
     OUT_OF_DISK = "out_of_disk"
     OUT_OF_MEMORY = "out_of_memory"

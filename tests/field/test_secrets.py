@@ -227,6 +227,7 @@ def test_an_inference_worker_names_a_wrong_variable_without_its_secret(name: str
         "redis://:sec@ret@127.0.0.1:6379/0",
         "https://user:secret@example.org",
         "the key whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+        "the token hf_aVeryLongTokenOfThirtyFourLetters",
     ],
 )
 def test_a_log_and_the_traceback_of_a_job_hide_secrets(text: str) -> None:

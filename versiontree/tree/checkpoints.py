@@ -5,9 +5,11 @@ The convert job loads the checkpoint and may still refuse it.
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from inference.pickled_weights import PICKLED_SUFFIXES, pickled_reason
 from tenants.base import hooks
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.root_kind import RootKind
@@ -28,14 +30,7 @@ _OTHER_TOKENIZERS: Final = {"deberta-v2": ("spm.model",)}
 _GGUF_SUFFIX: Final = ".gguf"
 _GGUF_MAGIC: Final = b"GGUF"
 _WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
-_PICKLED_SUFFIXES: Final = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-TO_SAFETENSORS: Final = (
-    'python -c "import sys, torch; from safetensors.torch import save_file; '
-    "w = torch.load(sys.argv[1], weights_only=True); "
-    "save_file({{k: v.contiguous().clone() for k, v in w.items()}}, 'model.safetensors')\" {}"
-)
-"""The command that makes safetensors of a pickle, which it reads without running code."""
 _HUB_URL: Final = "https://huggingface.co/"
 _MAX_SOURCE_LENGTH: Final = 1024
 _DEFAULT_POSITIONS: Final = 512
@@ -61,8 +56,8 @@ def checkpoint_source(source: str, kind: RootKind = RootKind.ENCODER) -> str:
     if folder.suffix == _GGUF_SUFFIX and folder.is_file():
         _check_gguf(folder, kind)
         return str(folder.resolve())
-    if folder.suffix in _PICKLED_SUFFIXES and folder.exists():
-        raise _pickled_error(folder.name)
+    if folder.suffix in PICKLED_SUFFIXES and folder.exists():
+        raise _pickled_error([folder.name])
     if folder.exists():
         raise _error(ErrorCode.CHECKPOINT_NOT_FOUND, f"{cleaned} is a file; a checkpoint is a folder.")
     if not _HUB_ID.fullmatch(cleaned) or ".." in cleaned:
@@ -104,9 +99,9 @@ def _check_gguf(file: Path, kind: RootKind) -> None:
 
 def _check_folder(folder: Path, kind: RootKind) -> None:
     if not any((folder / name).is_file() for name in _WEIGHTS):
-        pickled = sorted(path.name for path in folder.iterdir() if path.suffix in _PICKLED_SUFFIXES)
+        pickled = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLED_SUFFIXES)
         if pickled:
-            raise _pickled_error(", ".join(pickled[:3]))
+            raise _pickled_error(pickled)
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no model.safetensors.")
     try:
         model_type = json.loads((folder / "config.json").read_bytes()).get("model_type")
@@ -129,13 +124,8 @@ def _unsupported(model_type: object, kind: RootKind) -> str:
     return f"The model type {model_type!r} is not supported ({known} are)."
 
 
-def _pickled_error(names: str) -> HmiError:
-    command = TO_SAFETENSORS.format(names.partition(",")[0])
-    return _error(
-        ErrorCode.PICKLED_CHECKPOINT,
-        f"The weights are only in {names}: reading a pickle runs code. In the checkpoint's folder, this "
-        f"command saves them as safetensors without running any: {command}",
-    )
+def _pickled_error(names: Sequence[str]) -> HmiError:
+    return _error(ErrorCode.PICKLED_CHECKPOINT, f"The checkpoint has {pickled_reason(names)}")
 
 
 def _error(code: ErrorCode, message: str) -> HmiError:

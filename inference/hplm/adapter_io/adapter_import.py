@@ -17,8 +17,8 @@ from inference.hplm.adapter_io.peft_config import CONFIG_FILE
 from inference.hplm.adapter_io.peft_lora import read_peft
 from inference.hplm.adapter_io.task_heads import check_family
 from inference.hplm.artifact_files import read_artifact_json
-from inference.hplm.checkpoint import PICKLED_SUFFIXES
 from inference.hplm.root_config import RootConfig
+from inference.pickled_weights import PICKLED_SUFFIXES
 from inference.text.tokenization import ROOT_FILE
 
 READERS: Final[Mapping[bool, Callable[[AdapterRequest, RootConfig], ImportedAdapter]]] = {

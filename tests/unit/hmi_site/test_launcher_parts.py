@@ -11,6 +11,7 @@ import pytest
 
 from hmi_site import secret_key
 from hmi_site.embedded.process import Child, ChildError
+from hmi_site.launcher import children
 from hmi_site.launcher.children import training_threads, usable_cpus
 from hmi_site.launcher.lock import HomeLock
 from hmi_site.launcher.web_server import choose_port
@@ -60,6 +61,14 @@ def test_training_leaves_a_processor_to_serving_unless_told_otherwise(
     monkeypatch.setattr("hmi_site.launcher.children.CGROUP_QUOTA", Path("/nowhere"))
     assert training_threads(0) == 7
     assert training_threads(3) == 3
+
+
+def test_only_the_training_worker_gets_the_token_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    starts = (children.inference_worker, children.training_worker, children.quick_worker, children.beat)
+    others = (children.short_worker, children.long_worker)
+    given = {child.name for start in (*starts, *others) if "HF_TOKEN" in (child := start()[0]).env}
+    assert given == {"training worker"}
 
 
 def test_a_containers_quota_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

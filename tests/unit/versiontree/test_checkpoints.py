@@ -11,7 +11,6 @@ import torch
 from safetensors.torch import load_file
 
 from inference.decoder.families import DECODER_FAMILIES
-from inference.hplm import checkpoint
 from inference.hplm.families import FAMILIES
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.checkpoints import SUPPORTED_MODEL_TYPES, checkpoint_max_tokens, checkpoint_source
@@ -141,7 +140,6 @@ def test_the_command_for_pickled_weights_makes_a_checkpoint_of_them(
     with pytest.raises(HmiError) as caught:
         checkpoint_source(str(folder))
     command = caught.value.message.partition("any: ")[2]
-    assert command == checkpoint.TO_SAFETENSORS.format("pytorch_model.bin")
     _, *arguments = shlex.split(command)
     subprocess.run([sys.executable, *arguments], check=True, cwd=folder)
     assert load_file(folder / "model.safetensors").keys() == {"a", "b"}

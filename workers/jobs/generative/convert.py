@@ -4,19 +4,22 @@ from pathlib import Path
 
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
+from workers.hub_download import STAGE as DOWNLOAD_STAGE
+from workers.hub_download import local_checkpoint
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 
-STAGES = (("open checkpoint", 0.6), ("write root", 0.4))
+STAGES = ((DOWNLOAD_STAGE, 0.5), ("open checkpoint", 0.3), ("write root", 0.2))
 
 
-def run(job: Job, _store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
+def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
     """Build `root`; a decoder needs no local lower layers and no table."""
     from inference.decoder.checkpoint import open_decoder_checkpoint
     from inference.decoder.root import DecoderRoot
 
-    reporter.start_stage("open checkpoint", 1)
-    checkpoint = open_decoder_checkpoint(job.params["source"])
+    with local_checkpoint(job, store, reporter) as source:
+        reporter.start_stage("open checkpoint", 1)
+        checkpoint = open_decoder_checkpoint(source)
     root = DecoderRoot.from_checkpoint(
         checkpoint, lower_layers=job.params["settings"].get("lower_layers"), name=job.params["name"]
     )

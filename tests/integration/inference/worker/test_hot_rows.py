@@ -4,7 +4,8 @@ import pytest
 
 from inference.hplm.plot import PlotTable
 from inference.hplm.row_cache import REFRESH_INTERVAL
-from inference.serving.device_ledger import ROWS, machine_bytes
+from inference.machine_memory import machine_bytes
+from inference.serving.device_ledger import ROWS
 from inference.serving.environment import SettingError, WorkerSettings
 from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.integration.inference.worker.desk import Desk

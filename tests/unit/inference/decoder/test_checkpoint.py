@@ -175,7 +175,7 @@ def test_a_saved_decoder_of_another_shape_is_corrupt(tmp_path: Path) -> None:
         ("llama", {"num_key_value_heads": 3}, "heads"),
         ("llama", {"num_hidden_layers": -1}, "layers"),
         ("llama", {"num_hidden_layers": 10**12}, "layers"),
-        ("llama", {"max_position_embeddings": 10**12}, "context"),
+        ("llama", {"max_position_embeddings": 10**12}, "max_position_embeddings"),
         ("llama", {"head_dim": 15}, "15"),
         ("llama", {"rms_norm_eps": "small"}, "rms_norm_eps"),
         ("llama", {"tie_word_embeddings": "no"}, "tie_word_embeddings"),
@@ -261,12 +261,6 @@ def test_weights_that_differ_from_the_configuration_are_unsupported(
     assert word in unsupported(folder)
 
 
-def test_weights_that_are_whole_numbers_are_unsupported(folder: Path) -> None:
-    file = folder / "model.safetensors"
-    save_file({name: value.to(torch.int8) for name, value in load_file(file).items()}, file)
-    assert unsupported(folder)
-
-
 @pytest.mark.parametrize(
     ("file", "content"),
     [
@@ -279,13 +273,6 @@ def test_weights_that_are_whole_numbers_are_unsupported(folder: Path) -> None:
 def test_a_damaged_file_beside_the_weights_is_unsupported(folder: Path, file: str, content: bytes) -> None:
     (folder / file).write_bytes(content)
     assert file in unsupported(folder)
-
-
-def test_a_tokenizer_of_another_model_is_unsupported(folder: Path) -> None:
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    tokenizer["model"]["vocab"]["zygote"] = 5000
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    assert "5000" in unsupported(folder)
 
 
 def add_token(folder: Path, text: str) -> None:

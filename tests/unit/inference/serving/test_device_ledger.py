@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from inference import machine_memory
 from inference.errors import HplmError
 from inference.serving import device_ledger
 from inference.serving.device_ledger import DeviceLedger, ledger_of
@@ -193,7 +194,7 @@ MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 def test_a_container_has_what_its_limit_leaves_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None, expected: int
 ) -> None:
-    monkeypatch.setattr(device_ledger, "CGROUP_LIMIT", tmp_path / "memory.max")
+    monkeypatch.setattr(machine_memory, "CGROUP_LIMIT", tmp_path / "memory.max")
     if limit is not None:
         (tmp_path / "memory.max").write_text(limit)
-    assert device_ledger.machine_bytes() == expected
+    assert machine_memory.machine_bytes() == expected
