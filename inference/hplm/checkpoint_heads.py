@@ -1,6 +1,6 @@
 """The task head of a checkpoint, and the model that it makes: an existing Hugging Face model, as it is."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -40,12 +40,15 @@ TOKEN_ARCHITECTURES: Final[Mapping[str, Task]] = {
 _POOLINGS: Final[Mapping[str, Pooling]] = {"cls": "cls", "mean": "mean"}
 
 
-def checkpoint_hplm(folder: Path, *, lower: int, pairs: bool = False) -> Hplm | None:
-    """The model of a checkpoint's task head: an empty PET in the layers above the `lower` ones, and the head.
+def checkpoint_hplm(
+    folder: Path, layers_below_cut: Callable[[int], int], *, pairs: bool = False
+) -> Hplm | None:
+    """The model of a checkpoint's task head: an empty PET in the upper layers, and the head.
 
-    None if the checkpoint has no head for whole texts or for tokens. pairs: whether it reads two texts, which
-    no checkpoint says. Its answers at the level FULL are those of transformers. Raises
-    HplmError(unsupported_checkpoint) for a head that cannot be served, and why.
+    None if the checkpoint has no head for whole texts or for tokens. layers_below_cut: of how many layers how
+    many are below the cut. pairs: whether it reads two texts, which no checkpoint says. Its answers at the
+    level FULL are those of transformers. Raises HplmError(unsupported_checkpoint) for a head that cannot be
+    served, and why.
     """
     raw = read_json(folder / "config.json", missing="checkpoint_not_found", damaged="unsupported_checkpoint")
     family = family_for(raw)
@@ -56,7 +59,8 @@ def checkpoint_hplm(folder: Path, *, lower: int, pairs: bool = False) -> Hplm | 
     try:
         head = _read_head(_outside_tensors(folder, family.prefix), task, architecture, raw)
         task = _text_task(raw, head.num_labels) if task not in PER_TOKEN else task
-        shape = UpperShape(architecture.layers - lower, architecture.hidden, architecture.inner)
+        upper = architecture.layers - layers_below_cut(architecture.layers)
+        shape = UpperShape(upper, architecture.hidden, architecture.inner)
         labels = _labels(raw, task, head.num_labels)
         pet = PetWeights(PetSpec(), shape, {})
         return Hplm(task, labels, pet, head, pairs=pairs or task == QUESTION_ANSWERING)

@@ -170,7 +170,7 @@ class EncoderCatalogue(Catalogue[EncoderRevision]):
         rows = [
             Row(level.name, ids, np.zeros_like(ids), identity_of(hplm), route.chain, level, len(ids))
             for level in Level
-            if level is not Level.FULL or self.lower_layers.loads_ahead
+            if (self.lower_layers.loads_ahead if level is Level.FULL else hplm.plots)
         ]
         executor = self._executor(route.executor.root, Counters())
         for flight in [executor.begin(rows) for _ in range(executor.parallel_batches)]:

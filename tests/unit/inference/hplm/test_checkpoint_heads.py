@@ -91,7 +91,7 @@ def test_so_it_does_with_the_flags_of_its_family(
 
 def answers_as_in_transformers(folder: Path, family: str, task: str, **changes: Any) -> None:
     theirs = logits_of(published_with_head(folder, family, task, **changes), ids_of_texts())
-    found = checkpoint_hplm(folder, lower=LOWER)
+    found = checkpoint_hplm(folder, lambda _: LOWER)
     assert found is not None
     found.save(folder / "hplm", torch.float32)
     stored = Hplm.load(folder / "hplm")
@@ -114,7 +114,7 @@ def outputs_of(root: Root, hplm: Hplm, ids: torch.Tensor) -> torch.Tensor:
 
 def test_a_checkpoint_without_a_task_head_makes_no_model(tmp_path: Path) -> None:
     published(tmp_path, "bert")
-    assert checkpoint_hplm(tmp_path, lower=LOWER) is None
+    assert checkpoint_hplm(tmp_path, lambda _: LOWER) is None
 
 
 def config_with(**changes: Any) -> Callable[[Path], None]:
@@ -168,5 +168,5 @@ def test_a_head_that_cannot_be_served_is_refused_by_name(
     published_with_head(tmp_path, "bert", task)
     spoil(tmp_path)
     with pytest.raises(HplmError, match=message) as caught:
-        checkpoint_hplm(tmp_path, lower=LOWER)
+        checkpoint_hplm(tmp_path, lambda _: LOWER)
     assert caught.value.code == "unsupported_checkpoint"
