@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from django.test import Client
@@ -14,8 +15,11 @@ from rest_framework.test import APIClient
 
 from frontend.presenters.version_page import version_url
 from inference.api.admission import close_gateway
+from inference.cascade.dispatcher import Level
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.root import Root
+from inference.queueing.messages import ModelRef, TokenSequence
+from inference.queueing.replies import InferClient
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode, HmiError
@@ -90,7 +94,11 @@ def run_jobs(version: Version) -> Version:
 
 
 def test_a_published_model_answers_as_in_transformers_and_moves_to_the_converted_root(
-    world: World, staff: APIClient, published_model: Any, start_engine: Callable[[], InferenceWorker]
+    world: World,
+    staff: APIClient,
+    published_model: Any,
+    start_engine: Callable[[], InferenceWorker],
+    redis_url: str,
 ) -> None:
     response = register(staff, published_model.name_or_path)
     assert response.status_code == 201, response.json()
@@ -103,6 +111,7 @@ def test_a_published_model_answers_as_in_transformers_and_moves_to_the_converted
     assert AuditEvent.objects.for_tenant(world.tenant).filter(verb="version.from_checkpoint").count() == 1
     engine = start_engine()
     answers_as(published_model, first, world, engine)
+    refuses_to_look_up(first, redis_url)
 
     converted = run_jobs(convert(staff, corpus=world.corpus.pk))
     assert converted.state == "ready", [job.error_message for job in jobs_in_order(converted)]
@@ -110,6 +119,22 @@ def test_a_published_model_answers_as_in_transformers_and_moves_to_the_converted
     assert (second.parent, second.state, second.digest) == (converted, "ready", first.digest)
     assert default_of(first) == second
     answers_as(published_model, second, world, engine)
+
+
+def refuses_to_look_up(version: Version, redis_url: str) -> None:
+    """The engine answers nobody from tables that are not there."""
+    client = InferClient(redis_url, capacity=1)
+    reply = client.ask(
+        ModelRef("acme", "tone", version.number, version.digest),
+        (TokenSequence(np.array([2, 9, 3], dtype="<i4").tobytes()),),
+        root=version.domain_or_root().digest,
+        seconds=30.0,
+        call="from-tables",
+        level=Level.TABLE,
+    )
+    client.close()
+    assert not reply.ok
+    assert "no lookup tables" in str(reply.error)
 
 
 def convert(staff: APIClient, **body: object) -> Version:

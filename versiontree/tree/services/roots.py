@@ -135,6 +135,12 @@ def root_convert(*, root: Root, actor: Actor, corpus: Corpus | None = None) -> V
     checkpoint_source(newest.config["source"], RootKind.ENCODER)
     config = config_inherited(newest)
     chosen = corpus or newest.corpus
+    if chosen is None:
+        message = (
+            f"{locked.name} is served as it is. Name a corpus of the platform to convert it with:"
+            f" POST /api/v1/platform/roots/{locked.name}/convert takes one."
+        )
+        raise HmiError(ErrorCode.MISSING_FIELD, message, param="corpus")
     if chosen != newest.corpus or newest.is_unconverted:
         config |= _table_config(
             config["source"], chosen, _table_of(config), config["settings"].get("max_tokens")
