@@ -26,7 +26,7 @@ from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.selectors.past_jobs import past_durations
 from versiontree.tree.selectors.rebases import rebase_offer
 from versiontree.tree.selectors.versions import default_of
-from versiontree.tree.services import rebase_tasks
+from versiontree.tree.services import rebase_tasks, rebases
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.hplms import hplm_update
@@ -183,7 +183,7 @@ def test_an_administrator_rebases_the_models_of_all_tenants(
     tenant_suspend(tenant=suspended.tenant, actor=None)
     updated(domain)
     sent: list[tuple[object, ...]] = []
-    monkeypatch.setattr(rebase_tasks, "dispatch", lambda *message, queue: sent.append(message))
+    monkeypatch.setattr(rebases, "dispatch", lambda *message, queue: sent.append(message))
     with django_capture_on_commit_callbacks(execute=True):
         answer = staff.post(f"{V1}/platform/domains/{domain.domain_id}/rebase")
     assert (answer.status_code, answer.json()) == (202, {"models": 2})
