@@ -60,11 +60,16 @@ def outputs_from_states(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.fl
         hidden = torch.cat([states, hidden], 1)
     elif hplm.head.pooling == "cls":
         hidden = hidden[0]
+    elif hplm.head.pooling == "mean":
+        hidden = hidden.mean(0)
     elif hplm.head.pooling == "cls_mean":
         hidden = torch.cat([hidden[0], hidden.mean(0)])
     if inner := hplm.head.inner:
         hidden = functional.linear(hidden, _plain(inner.weight), _plain(inner.bias))
         hidden = make_activation(inner.activation)(hidden)
+        if inner.norm is not None:
+            scale, shift = map(_plain, inner.norm)
+            hidden = functional.layer_norm(hidden, hidden.shape[-1:], scale, shift, 1e-5)
     outputs = functional.linear(hidden, _plain(hplm.head.weight), _plain(hplm.head.bias))
     result: NDArray[np.float32] = outputs.numpy()
     return result

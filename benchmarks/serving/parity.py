@@ -45,7 +45,7 @@ def measure(_: argparse.Namespace, world: World) -> harness.Report:
     expected = [
         reference_outputs(
             reference,
-            world.lower_layers(0).chain,
+            world.lower_layers(0).tables,
             Hplm.load(world.hplm_folder(int(one.row.model.hplm))),
             one.row.ids,
         )

@@ -77,6 +77,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "tenant.set_weight": "changed the weight of {subject}",
     "tenant.suspend": "suspended the tenant {subject}",
     "version.export": "exported {subject}",
+    "version.from_checkpoint": "created {subject} from its root's checkpoint",
     "version.import": "imported {subject}",
     "version.policy": "changed the policy of {subject}",
     "webhook.change": "changed the webhook to {subject}",

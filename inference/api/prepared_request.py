@@ -29,7 +29,7 @@ from inference.text.codec import TextCodec
 from inference.text.encode import TooManyTokens
 from inference.text.encodings import EncodedInput, InferInput, outputs_at
 from inference.text.outputs import OutputNames, Outputs
-from inference.text.tokenization import Encoding, TextTokenizer
+from inference.text.tokenization import Encoding, TextTokenizer, root_has_tables
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached
@@ -160,7 +160,7 @@ def text_codec(*, root: str, version: str, cascade: str = "", embed: bool) -> Te
     """The codec of a model, by the digests of its root, its version and the profile of its cascade ("": that
     of the version). Raises HmiError(inference_failed) where an artifact cannot be read."""
     if embed:
-        return cached(f"codec:{root}", lambda: TextCodec(_tokenizer(root), None), KEPT_S)
+        return cached(f"codec:{root}", lambda: _codec_of_root(root), KEPT_S)
     return cached(f"codec:{root}:{version}:{cascade}", lambda: _codec(root, version, cascade), KEPT_S)
 
 
@@ -172,7 +172,15 @@ def _codec(root: str, version: str, cascade: str) -> TextCodec:
     tokenizer = _tokenizer(root)
     names = _read(OutputNames.load, "hplm", version)
     profile = _read(CascadeProfile.load, *(("cascade", cascade) if cascade else ("hplm", version)))
-    return TextCodec(tokenizer, names, profile)
+    return TextCodec(tokenizer, names, profile, _has_tables(root))
+
+
+def _codec_of_root(root: str) -> TextCodec:
+    return TextCodec(_tokenizer(root), None, tables=_has_tables(root))
+
+
+def _has_tables(root: str) -> bool:
+    return _read(root_has_tables, "root", root)
 
 
 def _read(load: Callable[[Path], Part], kind: str, digest: str) -> Part:

@@ -14,7 +14,7 @@ from torch.nn import functional
 from inference.errors import HplmError
 from inference.hplm.sequences import PackedSequences
 
-Pooling = Literal["cls", "cls_mean", "token", "cut_last", "token_cut_last"]
+Pooling = Literal["cls", "mean", "cls_mean", "token", "cut_last", "token_cut_last"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class Reading:
 
 POOLINGS: Final[Mapping[Pooling, Reading]] = {
     "cls": Reading(1),
+    "mean": Reading(1),
     "cls_mean": Reading(2),
     "token": Reading(1, per_token=True),
     "cut_last": Reading(4, cut=True),
@@ -40,37 +41,51 @@ ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "relu": functional.relu,
     "gelu": functional.gelu,
 }
+INNER_NORM: Final = ("inner_norm_weight", "inner_norm_bias")
+INNER_NORM_EPS: Final = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
 class HeadLayer:
-    """A hidden layer, which imported heads have: weight [d, d], bias [d], and an activation."""
+    """A hidden layer, which heads trained elsewhere have: weight [d, d], bias [d], and an activation. norm:
+    weight and bias [d] of a layer norm behind the activation, if there is one."""
 
     weight: Tensor
     bias: Tensor
     activation: Activation
+    norm: tuple[Tensor, Tensor] | None = None
 
     def __post_init__(self) -> None:
         width = self.bias.shape[0] if self.bias.dim() == 1 else 0
         if not width or tuple(self.weight.shape) != (width, width):
             shapes = f"{tuple(self.weight.shape)} and {tuple(self.bias.shape)}"
             raise HplmError("corrupt_artifact", f"head: inner shapes {shapes} are not [d, d] and [d]")
+        if any(tuple(part.shape) != (width,) for part in self.norm or ()):
+            raise HplmError("corrupt_artifact", f"head: the norm of its inner layer is not {width} wide")
         if self.activation not in ACTIVATIONS:
             raise HplmError("corrupt_artifact", f"head: activation {self.activation!r} is not known")
 
+    def tensors(self) -> dict[str, Tensor]:
+        """The parameters by name."""
+        norm = {} if self.norm is None else dict(zip(INNER_NORM, self.norm, strict=True))
+        return {"inner_weight": self.weight, "inner_bias": self.bias} | norm
+
     def apply(self, features: Tensor) -> Tensor:
         """Features [..., d] after the layer, of features [..., d]."""
-        return ACTIVATIONS[self.activation](functional.linear(features, self.weight, self.bias))
+        activated = ACTIVATIONS[self.activation](functional.linear(features, self.weight, self.bias))
+        if self.norm is None:
+            return activated
+        return functional.layer_norm(activated, self.bias.shape, *self.norm, INNER_NORM_EPS)
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
     """A linear layer with C outputs: weight [C, w] and bias [C]. It always computes in float32.
 
-    pooling: its input. "cls": the final state of the first token, w = d. "cls_mean": that and the mean over
-    all tokens, w = 2d. "token": the final state of each token, w = d. "cut_last": the mean and the maximum of
-    the states at the cut and of the final states, w = 4d. "token_cut_last": both states of each token,
-    w = 2d. inner: a hidden layer before the outputs.
+    pooling: its input. "cls": the final state of the first token, w = d. "mean": the mean over all tokens,
+    w = d. "cls_mean": both, w = 2d. "token": the final state of each token, w = d. "cut_last": the mean and
+    the maximum of the states at the cut and of the final states, w = 4d. "token_cut_last": both states of
+    each token, w = 2d. inner: a hidden layer before the outputs.
     """
 
     weight: Tensor
@@ -121,8 +136,7 @@ class Head:
 
     def tensors(self) -> dict[str, Tensor]:
         """The parameters by name."""
-        inner = {"inner_weight": self.inner.weight, "inner_bias": self.inner.bias} if self.inner else {}
-        return {"weight": self.weight, "bias": self.bias} | inner
+        return {"weight": self.weight, "bias": self.bias} | (self.inner.tensors() if self.inner else {})
 
     @classmethod
     def from_tensors(
@@ -135,7 +149,14 @@ class Head:
         expected = {"weight", "bias"} | ({"inner_weight", "inner_bias"} if activation else set())
         if expected - tensors.keys():
             raise HplmError("corrupt_artifact", "the head lacks its weight or its bias")
-        inner = HeadLayer(tensors["inner_weight"], tensors["inner_bias"], activation) if activation else None
+        inner = None
+        if activation:
+            norm = (
+                (tensors[INNER_NORM[0]], tensors[INNER_NORM[1]])
+                if tensors.keys() >= set(INNER_NORM)
+                else None
+            )
+            inner = HeadLayer(tensors["inner_weight"], tensors["inner_bias"], activation, norm)
         return cls(tensors["weight"], tensors["bias"], pooling, inner)
 
     @property
@@ -174,6 +195,8 @@ def pool(last: Tensor, mask: Tensor, pooling: Pooling, cut: Tensor) -> Tensor:
             return torch.cat([cut.float(), last.float()], dim=-1)
         case "cut_last":
             return torch.cat([part for states in (cut, last) for part in _mean_and_max(states, mask)], dim=-1)
+        case "mean":
+            return _token_mean(last, mask)
     first = last[:, 0].float()
     return first if pooling == "cls" else torch.cat([first, _token_mean(last, mask)], dim=-1)
 
@@ -237,6 +260,8 @@ def _features(last: Tensor, cut: Tensor, pooling: Pooling) -> Tensor:
         case "cut_last":
             parts = [part for states in (cut, last) for part in (mean_state(states), states.amax(0).float())]
             return torch.cat(parts)[None]
+        case "mean":
+            return mean_state(last)[None]
     first = last[:1].float()
     return first if pooling == "cls" else torch.cat([first, mean_state(last)[None]], dim=-1)
 

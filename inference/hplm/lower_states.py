@@ -170,8 +170,8 @@ def _mixings(result: LookupResult, sequences: PackedSequences, upload: Upload) -
     """What each mixer of the batch is given, whose indices are added to the upload."""
     levels, texts_of = np.zeros(sequences.tokens, dtype=np.int64), dict[ContextMixer, list[int]]()
     for part in result.parts:
-        mixer = part.lower.on_device.mixer
-        if part.looked_up and mixer is not None:
+        mixer = part.lower.on_device.mixer if part.looked_up else None
+        if mixer is not None:
             levels[sequences.tokens_of(part.looked_up)] = part.levels
             texts_of.setdefault(mixer, []).extend(part.looked_up)
     return [_mixing(mixer, texts, levels, sequences, upload) for mixer, texts in texts_of.items()]

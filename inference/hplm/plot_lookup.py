@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from inference.cascade.dispatcher import Coverage, Level
+from inference.errors import HplmError
 from inference.hplm.compose import Composition, PackedLayout, bias_rows, pack_layout
 from inference.hplm.encoder import FullLower
 from inference.hplm.fragments import extract_all
@@ -33,12 +34,12 @@ COMPUTED: Final = 3
 class LowerLayers:
     """What stands for the lower layers of a text.
 
-    chain: the lookup tables. full: the lower layers with full context, None where no text is computed.
-    composition: that of the chain, on the device (default: it is copied). row_caches: for each table of the
-    chain the rows on the device; empty for none.
+    chain: the lookup tables, None of a root without any: every text is computed. full: the lower layers with
+    full context, None where no text is computed. composition: that of the chain, on the device (default: it
+    is copied). row_caches: for each table of the chain the rows on the device; empty for none.
     """
 
-    chain: PlotChain
+    chain: PlotChain | None
     full: FullLower | None = None
     composition: Composition | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
@@ -46,8 +47,15 @@ class LowerLayers:
 
     @property
     def on_device(self) -> Composition:
-        """The composition on the device."""
-        return self.composition or self.chain.composition.to(self.device)
+        """The composition on the device. Raises what `tables` does."""
+        return self.composition or self.tables.composition.to(self.device)
+
+    @property
+    def tables(self) -> PlotChain:
+        """The lookup tables. Raises HplmError(inference_failed) if there are none."""
+        if self.chain is None:
+            raise HplmError("inference_failed", "the root has no lookup tables: texts are computed in full")
+        return self.chain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,15 +150,11 @@ class _Search:
         self.wanted: RowsToGather | None = None
         if not self._looked_up:
             return
-        own = [batch.ids[at] for at in self._looked_up]
-        self._found = lower.chain.search(extract_all(own, lower.chain.missing_id, lower.chain.n))
+        own, chain = [batch.ids[at] for at in self._looked_up], lower.tables
+        self._found = chain.search(extract_all(own, chain.missing_id, chain.n))
         # Cached rows are concatenated on the device, and the biases with them.
-        spare = (
-            0
-            if lower.row_caches
-            else bias_rows(batch.max_length, lower.chain.composition.types, lower.chain.n)
-        )
-        self.wanted = rows_to_gather(lower.chain.tables, self._found, lower.row_caches, spare=spare)
+        spare = 0 if lower.row_caches else bias_rows(batch.max_length, chain.composition.types, chain.n)
+        self.wanted = rows_to_gather(chain.tables, self._found, lower.row_caches, spare=spare)
 
     def part(self, rows: GatheredRows | None) -> LookupPart:
         """The texts, with the rows that were gathered for them."""
@@ -190,5 +194,5 @@ def _layout(
 ) -> PackedLayout:
     lengths = np.array([len(batch.ids[at]) for at in looked_up])
     types = np.concatenate([batch.types[at] for at in looked_up])
-    type_count = lower.chain.composition.types
-    return pack_layout(row_index, lengths, types, n=lower.chain.n, rows=rows, type_count=type_count)
+    type_count = lower.tables.composition.types
+    return pack_layout(row_index, lengths, types, n=lower.tables.n, rows=rows, type_count=type_count)

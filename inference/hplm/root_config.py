@@ -18,7 +18,9 @@ class RootConfig:
 
     lower: the number of layers that lookup tables replace. n: tokens of a fragment. ladder: the levels
     of fragments that the root's tables hold, by their names (default: all), which lookups take in the order
-    of `fallback_order`. source_sha256: of the checkpoint's weight files. report: of the conversion.
+    of `fallback_order`. tables: whether it was converted, so that tables can stand for its lower layers; of
+    others every text is computed in full. source_sha256: of the checkpoint's weight files. report: of the
+    conversion.
     """
 
     name: str
@@ -33,6 +35,7 @@ class RootConfig:
     source_sha256: str
     n: int = DEFAULT_N
     ladder: tuple[str, ...] = ()
+    tables: bool = True
     format: int = FORMAT
     report: dict[str, Any] = field(default_factory=dict)
 

@@ -170,14 +170,19 @@ class EncoderCatalogue(Catalogue[EncoderRevision]):
         ids = _warm_up_ids(route.executor.root.config)
         rows = [
             Row(level.name, ids, np.zeros_like(ids), identity_of(hplm), route.chain, level, len(ids))
-            for level in Level
-            if level is not Level.FULL or self.lower_layers.loads_ahead
+            for level in self._levels(hplm)
         ]
         executor = self._executor(route.executor.root, Counters())
         for flight in [executor.begin(rows) for _ in range(executor.parallel_batches)]:
             executor.finish(flight)
         for _ in range(executor.parallel_batches):
             executor.finish(executor.begin(rows, alone=True))
+
+    def _levels(self, hplm: ServedHplm) -> list[Level]:
+        """The levels that the first texts are computed at. Without tables there is only one."""
+        if not hplm.plots:
+            return [Level.FULL]
+        return [level for level in Level if level is not Level.FULL or self.lower_layers.loads_ahead]
 
     def _bring(self) -> None:
         """Begin to load the models of a new revision in the background."""

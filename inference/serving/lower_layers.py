@@ -13,6 +13,7 @@ from torch import nn
 from inference.device_errors import raise_if_device_lost
 from inference.errors import HplmError
 from inference.hplm.compose import Composition
+from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.encoder import FullLower
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
@@ -111,16 +112,24 @@ class FullLowerFile:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A chain, its tables (digests), its composition on the device, and the full-context lower layers."""
+    """A chain, its tables (digests), its composition on the device, and the full-context lower layers. A root
+    that was not converted has neither chain nor composition."""
 
-    chain: PlotChain
+    chain: PlotChain | None
     tables: tuple[str, ...]
-    composition: Composition
+    composition: Composition | None
     full: FullLowerFile
+
+    @property
+    def mixer(self) -> ContextMixer | None:
+        """That of the composition."""
+        return None if self.composition is None else self.composition.mixer
 
     @property
     def bytes(self) -> int:
         """Of the composition, which computes with copies of all of its tensors, without the mixer."""
+        if self.composition is None:
+            return 0
         return 2 * sum(value.nbytes for value in replace(self.composition, mixer=None).tensors().values())
 
 
@@ -179,7 +188,7 @@ class ServedLowerLayers:
         tables, lacking = follow(now.tables, wanted, lambda digest: self._table(manifest, digest))
         named = {chain_name(hplm): hplm for hplm in hplms}
         links, broken = follow(now.links, named, lambda name: self._link(manifest, tables, named[name]))
-        mixers = {link.composition.mixer for link in links.values() if link.composition.mixer is not None}
+        mixers = {link.mixer for link in links.values() if link.mixer is not None}
         compositions = sum(link.bytes for link in links.values()) + sum(map(size_of, mixers))
         self._ledger.reserve("compositions", compositions)
         self.hot.follow(tables)
@@ -234,6 +243,9 @@ class ServedLowerLayers:
         return PlotTable.open(folder)
 
     def _link(self, manifest: Manifest, tables: Mapping[str, PlotTable], hplm: ServedHplm) -> _Link:
+        full = _full_lower_file(manifest, hplm)
+        if not hplm.plots and not hplm.lower:
+            return _Link(None, (), None, full)
         absent = [digest for digest in hplm.plots if digest not in tables]
         if absent or not hplm.plots:
             raise HplmError(
@@ -241,11 +253,11 @@ class ServedLowerLayers:
             )
         chain = PlotChain([tables[digest] for digest in hplm.plots])
         composition = chain.composition.to(self._device).with_context_dtype(self._dtype)
-        return _Link(chain, tuple(hplm.plots), composition, _full_lower_file(manifest, hplm))
+        return _Link(chain, tuple(hplm.plots), composition, full)
 
 
 def chain_name(hplm: ServedHplm) -> str:
-    """One name per root, local lower layers and sequence of tables."""
+    """One name per root, local lower layers and sequence of tables. A root without tables has neither."""
     return ":".join((hplm.root, hplm.lower, *hplm.plots))
 
 

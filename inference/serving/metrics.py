@@ -172,7 +172,8 @@ def places_of(manifest: Callable[[], Manifest]) -> Callable[[str], Place]:
     table belongs to. What has just gone is named by its digest."""
 
     def place(chain: str) -> Place:
-        root, _, nearest, *_ = chain.split(":")
+        root, _, *tables = chain.split(":")
+        nearest = tables[0] if tables else ""
         now = manifest()
         served = now.roots.get(root)
         return served.name if served else root[:DIGITS], now.tables.get(nearest, nearest[:DIGITS])

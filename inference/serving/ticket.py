@@ -154,6 +154,8 @@ def _row(
     _require_below(config.type_count, types, f"a type of sequence {key}")
     _require_below(config.max_tokens + 1, np.array([len(ids)]), f"the length of sequence {key}")
     level = Level(request.level)
+    if level is not Level.FULL and not route.served.plots:
+        raise HplmError("inference_failed", "the root has no lookup tables: texts are computed in full")
     return Row(
         key,
         ids,

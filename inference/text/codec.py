@@ -23,11 +23,13 @@ EMBEDDING: Final = "embedding"
 @dataclass(frozen=True, slots=True, eq=False)
 class TextCodec:
     """Of one version of a model. names: what its outputs mean, None where embeddings are asked for. cascade:
-    its calibration and what was measured of its levels, where it has that."""
+    its calibration and what was measured of its levels, where it has that. tables: whether its root has
+    lookup tables; without them every text is computed in full."""
 
     tokenizer: TextTokenizer
     names: OutputNames | None
     cascade: CascadeProfile | None = None
+    tables: bool = True
 
     @property
     def task(self) -> str:
@@ -36,6 +38,8 @@ class TextCodec:
 
     def plan(self, policy: AnswerPolicy, target: float | None = None) -> AnswerPlan:
         """What the policy means for this model."""
+        if not self.tables:
+            return IN_FULL
         kind = OUTPUT_KINDS[self.names.task] if self.names else None
         table_only = self.names is not None and self.names.table_only
         return answer_plan(policy, kind, self.cascade, target, table_only=table_only)

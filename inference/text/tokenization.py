@@ -107,6 +107,15 @@ def open_tokenizer(path: Path) -> tokenizers.Tokenizer:
         raise HplmError("unsupported_checkpoint", f"{path.name} is not a tokenizer: {error}") from error
 
 
+def root_has_tables(folder: Path) -> bool:
+    """Whether the root of that artifact was converted, so that its models can be answered from lookup tables.
+    Raises HplmError(corrupt_artifact)."""
+    try:
+        return json.loads((folder / ROOT_FILE).read_bytes()).get("tables", True) is True
+    except (OSError, ValueError, AttributeError) as error:
+        raise HplmError("corrupt_artifact", f"{ROOT_FILE} cannot be read: {reason(error)}") from error
+
+
 class TextTokenizer:
     """A tokenizer that truncates to `max_tokens`. Thread-safe.
 

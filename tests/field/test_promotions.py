@@ -28,7 +28,7 @@ from versiontree.tree.promotion import comparison_of_version, promotion_decision
 from versiontree.tree.selectors.alias_history import alias_history
 from versiontree.tree.services.aliases import alias_move, alias_roll_back
 from versiontree.tree.services.hplms import hplm_create, hplm_update
-from versiontree.tree.services.version_completion import VersionJobs
+from versiontree.tree.services.version_jobs import VersionJobs
 from workers.jobs.comparison import held_out
 from workers.runner import run_job
 from workers.training.paired_test import p_value_worse

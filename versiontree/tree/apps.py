@@ -21,8 +21,8 @@ class TreeConfig(AppConfig):
             fine_tunings_of_file,
         )
         from versiontree.tree.services.garbage_collection import artifacts_collect
-        from versiontree.tree.services.rebases import rebases_due_on_commit
-        from versiontree.tree.services.version_completion import VersionJobs
+        from versiontree.tree.services.rebase_tasks import rebases_due_on_commit
+        from versiontree.tree.services.version_jobs import VersionJobs
         from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
         register_owner(VersionJobs())

@@ -24,6 +24,8 @@ SUPPORTED_MODEL_TYPES: Final = {
         *("gpt2", "opt"),
     ),
 }
+HEAD_ARCHITECTURES: Final = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
+"""The ends of the names of architectures that have a head, as in `inference.hplm.checkpoint_heads`."""
 _POSITIONS_BEHIND_PADDING: Final = ("roberta", "xlm-roberta")
 _FIRST_POSITIONS: Final = {"mpnet": 2}
 _OTHER_TOKENIZERS: Final = {"deberta-v2": ("spm.model",)}
@@ -63,6 +65,20 @@ def checkpoint_source(source: str, kind: RootKind = RootKind.ENCODER) -> str:
     if not _HUB_ID.fullmatch(cleaned) or ".." in cleaned:
         raise _error(ErrorCode.CHECKPOINT_NOT_FOUND, f"There is no folder {cleaned}.")
     return cleaned
+
+
+def checkpoint_head_check(source: str) -> None:
+    """Raise ``invalid_field`` if the checkpoint in a folder has no head that can be served as a model. The
+    convert job finds that out of a hub id."""
+    file = Path(source) / "config.json"
+    names = json.loads(file.read_bytes()).get("architectures") if file.is_file() else None
+    found = str(names[0]) if isinstance(names, list) and names else "none"
+    if file.is_file() and not found.endswith(HEAD_ARCHITECTURES):
+        message = (
+            f"The checkpoint has no task head to make a model of: its architecture is {found[:80]}. It must"
+            f" end with {', '.join(HEAD_ARCHITECTURES)}."
+        )
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="first_model")
 
 
 def checkpoint_hub_id(source: str, source_url: str = "") -> str:

@@ -9,6 +9,7 @@ from versiontree.jobs.models import JobKind
 from versiontree.tree.models import AliasMove, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionState
+from versiontree.tree.selectors.lineage import FROM_CHECKPOINT
 from versiontree.tree.selectors.versions import as_mapping, is_number
 
 AGAINST: Final = "against"
@@ -69,10 +70,13 @@ def promotion_decision(version: Version, current: Version | None) -> Decision:
     It moves if the new version is not significantly worse than the current one on the current one's dev rows,
     those left out that the new one was trained on. In doubt the owner decides. Test is reported only. A
     trained version whose evaluation found no current one, because its quick version was still being built,
-    moves it, as it would have by ending first.
+    moves it, as it would have by ending first. So does one with the checkpoint's own head on a newer version
+    of the root.
     """
     if current is None:
         return Decision(True, "First version")
+    if version.config.get(FROM_CHECKPOINT) and current.config.get(FROM_CHECKPOINT):
+        return Decision(True, "The same head of the checkpoint on a newer version of the root")
     found, name = comparison_of_version(version), f"version {current.number}"
     if found is None and current.is_quick and JobKind.EVALUATE in version.metrics:
         return Decision(True, f"First trained version, evaluated before {name} was ready")

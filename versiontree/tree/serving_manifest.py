@@ -81,7 +81,8 @@ def manifest_content() -> dict[str, Any]:
     }
     tables: dict[str, str] = {}
     for branch in branches.values():
-        tables.setdefault(branch.tables[0].digest, branch.tables[0].owner)
+        for nearest in branch.tables[:1]:
+            tables.setdefault(nearest.digest, nearest.owner)
     return {
         "format": FORMAT,
         "roots": {branch.root.digest: _root(branch) for branch in branches.values()},

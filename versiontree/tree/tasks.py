@@ -2,7 +2,8 @@
 
 from celery import shared_task
 
-from versiontree.tree.services.rebases import REBASE_DUE_TASK, REBASE_TASK, owner_rebase, rebases_due
+from versiontree.tree.services.rebase_tasks import REBASE_DUE_TASK, REBASE_TASK
+from versiontree.tree.services.rebases import owner_rebase, rebases_due
 
 
 @shared_task(name=REBASE_TASK)

@@ -1,9 +1,10 @@
-"""Convert a checkpoint to a root and its local lower layers."""
+"""Convert a checkpoint to a root and its local lower layers, or copy it, and read its task head."""
 
 from pathlib import Path
 
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
+from versiontree.tree.services.first_models import HEAD
 from workers.hub_download import STAGE as DOWNLOAD_STAGE
 from workers.hub_download import local_checkpoint
 from workers.jobs.inputs import corpus_file, job_settings
@@ -22,19 +23,28 @@ STAGES = (
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Build `root` and `lower`."""
+    """Build `root`; `lower`, if there is a corpus to convert it with; `hplm`, if its head is asked for."""
     from workers.training.checkpoints import CheckpointStore
-    from workers.training.convert import ConvertSettings, convert_root
+    from workers.training.convert import ConvertSettings, convert_root, copy_root, copy_task_head
 
-    out_root, out_lower = workspace / "root", workspace / "lower"
-    with local_checkpoint(job, store, reporter) as checkpoint:
+    out_root, out_lower, out_hplm = (workspace / name for name in ("root", "lower", "hplm"))
+    settings = ConvertSettings(name=job.params["name"], **job_settings(job))
+    artifacts, head = {"root": out_root}, {}
+    with local_checkpoint(job, store, reporter) as folder:
+        checkpoint = str(folder)
+        if asked := job.params.get(HEAD):
+            # First, as a head that cannot be served is found in seconds.
+            head = {HEAD: copy_task_head(checkpoint, out_hplm, settings, pairs=asked["pairs"])}
+            artifacts["hplm"] = out_hplm
+        if "corpus" not in job.params:
+            return JobOutcome(copy_root(checkpoint, out_root, settings, reporter) | head, artifacts)
         report = convert_root(
-            checkpoint=str(checkpoint),
+            checkpoint=checkpoint,
             corpus=corpus_file(job),
             out_root=out_root,
             out_lower=out_lower,
-            settings=ConvertSettings(name=job.params["name"], **job_settings(job)),
+            settings=settings,
             reporter=reporter,
             checkpoints=CheckpointStore(job_staging(store, job.pk)),
         )
-    return JobOutcome(report, {"root": out_root, "lower": out_lower})
+    return JobOutcome(report | head, artifacts | {"lower": out_lower})

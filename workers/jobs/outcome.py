@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from versiontree.artifact_store import StoredArtifact
-from versiontree.tree.models import Artifact
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,3 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Real):
         return float(value) if math.isfinite(value) else None
     return str(value)
-
-
-def shared_artifact(artifact: Artifact) -> StoredArtifact:
-    """An artifact of another version, to reuse in this version."""
-    return StoredArtifact(artifact.kind, artifact.digest, artifact.size, artifact.files)

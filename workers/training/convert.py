@@ -6,7 +6,9 @@ from typing import Any
 
 from torch.nn import LayerNorm
 
-from inference.hplm.checkpoint import open_checkpoint
+from inference.errors import HplmError
+from inference.hplm.checkpoint import Checkpoint, checkpoint_folder, open_checkpoint
+from inference.hplm.checkpoint_heads import checkpoint_hplm
 from inference.hplm.int8_scales import Int8Scales
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
@@ -106,6 +108,46 @@ def convert_root(
     )
 
 
+def copy_root(
+    checkpoint: str, out_root: Path, settings: ConvertSettings, reporter: Reporter
+) -> dict[str, Any]:
+    """Write a root of the checkpoint as it is, split at the cut of the settings, without local lower layers:
+    every text is computed in full. Raises HplmError, and writes nothing, for an unsuitable checkpoint."""
+    reporter.start_stage("open checkpoint", 1)
+    source = open_checkpoint(checkpoint)
+    root = _split(source, settings)
+    root.config = replace(root.config, tables=False)
+    with atomic_folders(out_root):
+        root.save(out_root)
+    reporter.report(1)
+    return {"family": root.config.family, "layers": root.config.layers, "hidden": root.config.hidden}
+
+
+def copy_task_head(checkpoint: str, out: Path, settings: ConvertSettings, *, pairs: bool) -> dict[str, Any]:
+    """Write the model of the checkpoint's task head. Returns its task, labels, and whether it reads pairs.
+
+    Raises HplmError(unsupported_checkpoint) if there is none, or one that cannot be served.
+    """
+    folder = checkpoint_folder(checkpoint)
+    hplm = checkpoint_hplm(folder, settings.layers_below_cut, pairs=pairs)
+    if hplm is None:
+        message = "the checkpoint has no head for classification, regression, tagging or question answering"
+        raise HplmError("unsupported_checkpoint", message)
+    hplm.save(out)
+    return {"task": hplm.task, "labels": list(hplm.labels), "pairs": hplm.pairs}
+
+
+def _split(source: Checkpoint, settings: ConvertSettings) -> Root:
+    """The root of a checkpoint, cut as the settings say."""
+    return Root.from_checkpoint(
+        source,
+        lower=settings.layers_below_cut(source.architecture.layers),
+        max_tokens=settings.max_tokens,
+        n=settings.n,
+        name=settings.name,
+    )
+
+
 def convert_in_process(
     *,
     checkpoint: str,
@@ -120,13 +162,7 @@ def convert_in_process(
     precision = configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
     reporter.start_stage("open checkpoint", 1)
     source = open_checkpoint(checkpoint)
-    root = Root.from_checkpoint(
-        source,
-        lower=settings.layers_below_cut(source.architecture.layers),
-        max_tokens=settings.max_tokens,
-        n=settings.n,
-        name=settings.name,
-    )
+    root = _split(source, settings)
     reader = CorpusReader(source.tokenizer_file, root.config)
     training = TrainingCorpus.split(
         read_corpus(corpus, reporter.raise_if_cancelled),

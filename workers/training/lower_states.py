@@ -77,7 +77,7 @@ def compute_states(
     computes any.
     """
     starts = np.concatenate(([0], np.cumsum([len(one) for one in sequences]))).astype(np.int64)
-    flat = map_temporary_file((int(starts[-1]), lower_layers.chain.tables[0].hidden), np.float16, folder)
+    flat = map_temporary_file((int(starts[-1]), lower_layers.tables.tables[0].hidden), np.float16, folder)
     coverage = [Coverage()] * len(sequences)
     reporter.start_stage(STAGES[mode], len(sequences))
     # Similar lengths together: attention over full texts groups rows of equal length.

@@ -253,5 +253,6 @@ def _head(weights: Mapping[str, Tensor], about: Mapping[str, Any], pooling: str)
             f"activation_function is {activation[:40]!r} in {HEAD_CONFIG_FILE}; it must be one of "
             f"{', '.join(ACTIVATIONS)}"
         )
-    inner = HeadLayer(**maps[0], activation=cast("Activation", activation)) if len(maps) == 2 else None
-    return Head(maps[-1]["weight"], maps[-1]["bias"], "token" if pooling == "token" else "cls", inner)
+    *first, last = ((tensors["weight"], tensors["bias"]) for tensors in maps)
+    inner = HeadLayer(*first[0], cast("Activation", activation)) if first else None
+    return Head(*last, "token" if pooling == "token" else "cls", inner)

@@ -1,6 +1,6 @@
 """Converts the heads of transformers' task models to `Head`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -40,30 +40,54 @@ MAX_LABEL_LENGTH: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class TextHead:
-    """The names of a family's hidden layer and output layer for whole texts, and the activation between."""
+    """The names of a family's hidden layer and output layer for whole texts, and the activation between.
+
+    activation_field, pooling_field: of a config.json, which may name another activation, and what of a text
+    the head reads. norm: the layer norm behind the activation. of_tokens: whether a head for tokens has the
+    hidden layer, too.
+    """
 
     inner: str
     activation: Activation
     output: str
+    activation_field: str = ""
+    pooling_field: str = ""
+    norm: str = ""
+    of_tokens: bool = False
 
 
 POOLER: Final = "pooler.dense"
+_ROBERTA_HEAD: Final = TextHead("classifier.dense", "tanh", "classifier.out_proj")
+_POOLER_HEAD: Final = TextHead(POOLER, "tanh", "classifier")
 FAMILY_HEADS: Final[Mapping[str, TextHead]] = {
-    "bert": TextHead(POOLER, "tanh", "classifier"),
-    "roberta": TextHead("classifier.dense", "tanh", "classifier.out_proj"),
-    "xlm-roberta": TextHead("classifier.dense", "tanh", "classifier.out_proj"),
+    "bert": _POOLER_HEAD,
+    "roberta": _ROBERTA_HEAD,
+    "xlm-roberta": _ROBERTA_HEAD,
     "distilbert": TextHead("pre_classifier", "relu", "classifier"),
     "electra": TextHead("classifier.dense", "gelu", "classifier.out_proj"),
-    "mpnet": TextHead("classifier.dense", "tanh", "classifier.out_proj"),
+    "mpnet": _ROBERTA_HEAD,
+    "deberta-v2": TextHead(POOLER, "gelu", "classifier", activation_field="pooler_hidden_act"),
+    "modernbert": TextHead(
+        "head.dense",
+        "gelu",
+        "classifier",
+        activation_field="classifier_activation",
+        pooling_field="classifier_pooling",
+        norm="head.norm",
+        of_tokens=True,
+    ),
+    "nomic_bert": _POOLER_HEAD,
+    "gte": _POOLER_HEAD,
 }
+ADAPTER_FAMILIES: Final = ("bert", "roberta", "xlm-roberta", "distilbert", "electra", "mpnet")
+"""Others fuse maps, or their task models change more than the same places here."""
 
 
 def check_family(config: RootConfig) -> None:
-    """Raise HplmError(invalid_archive) for a root whose family's adapters are not supported. Those of others
-    fuse maps, or change more than the same places here."""
-    if config.family not in FAMILY_HEADS:
+    """Raise HplmError(invalid_archive) for a root whose family's adapters are not supported."""
+    if config.family not in ADAPTER_FAMILIES:
         raise unsupported_adapter(
-            f"adapters of other libraries are supported for {', '.join(FAMILY_HEADS)}; this root is of "
+            f"adapters of other libraries are supported for {', '.join(ADAPTER_FAMILIES)}; this root is of "
             f"{config.family}. Use the archive format, or train the model here"
         )
 
@@ -192,17 +216,24 @@ def _output_labels(
         )
     else:
         labels = tuple(f"LABEL_{number}" for number in range(outputs))
+    if problem := label_problem(task, labels, outputs):
+        raise unsupported_adapter(problem)
+    return labels
+
+
+def label_problem(task: Task, labels: Sequence[str], outputs: int) -> str:
+    """Why these cannot be the names of a head's outputs, in a sentence; "" if they can."""
     if len(labels) != outputs or len(set(labels)) != outputs or not all(map(_is_name, labels)):
-        raise unsupported_adapter(
+        return (
             f"the head has {outputs} outputs and needs {outputs} different labels; {len(set(labels))} were "
             f"found. Labels must be printable, not blank, and have at most {MAX_LABEL_LENGTH} characters"
         )
     odd = [label for label in labels if task == TAGGING and not _is_tag(label)]
-    if odd:
-        raise unsupported_adapter(
-            f"{odd[0][:60]!r} is not a valid tag. Tags must be {OUTSIDE_TAG}, or start with B- or I-"
-        )
-    return labels
+    return (
+        f"{odd[0][:60]!r} is not a valid tag. Tags must be {OUTSIDE_TAG}, or start with B- or I-"
+        if odd
+        else ""
+    )
 
 
 def _is_name(label: str) -> bool:

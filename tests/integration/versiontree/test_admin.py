@@ -1,5 +1,6 @@
 """The admin: forms, lists and buttons call the services and show their errors."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +47,27 @@ def test_adding_a_root_registers_it(staff: Client, tmp_path: Path) -> None:
     convert, build = tree_factory.jobs_in_order(Version.unscoped.get(root=root))
     assert (convert.kind, build.kind) == ("convert", "build_plot")
     assert convert.params["settings"] == {"cut": "accurate"}
+
+
+def test_a_root_can_be_served_as_it_is_with_a_first_model(
+    staff: Client, acme: TenantFixture, tmp_path: Path
+) -> None:
+    source = tree_factory.checkpoint(tmp_path / "ckpt")
+    form = {
+        "name": "tone",
+        "kind": "encoder",
+        "source": source,
+        "as_it_is": "on",
+        "first_model": "acme/tone",
+        "pairs": "on",
+    }
+    refused = staff.post(reverse("admin:tree_root_add"), form)
+    assert "has no task head" in plain(refused)
+    about = {"model_type": "bert", "architectures": ["BertForSequenceClassification"]}
+    (Path(source) / "config.json").write_text(json.dumps(about))
+    assert staff.post(reverse("admin:tree_root_add"), form).status_code == 302
+    (job,) = tree_factory.jobs_in_order(Version.unscoped.get(root__name="tone"))
+    assert (job.kind, job.params["head"], "corpus" in job.params) == ("convert", {"pairs": True}, False)
 
 
 def test_adding_and_saving_a_domain_make_versions_of_the_platforms(staff: Client, root: Version) -> None:

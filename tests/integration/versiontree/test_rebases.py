@@ -26,7 +26,7 @@ from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.selectors.past_jobs import past_durations
 from versiontree.tree.selectors.rebases import rebase_offer
 from versiontree.tree.selectors.versions import default_of
-from versiontree.tree.services import rebases
+from versiontree.tree.services import rebase_tasks, rebases
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.hplms import hplm_update
@@ -219,7 +219,7 @@ def test_models_follow_by_themselves_only_where_their_tenant_wants_that_and_a_fa
     limit_jobs(acme, 2)
     tenant_set_auto_rebase(tenant=Tenant.objects.get(slug="acme"), rebases=True, actor=acme.owner)
     sent: list[tuple[object, ...]] = []
-    monkeypatch.setattr(rebases, "dispatch", lambda *message, queue: sent.append(message))
+    monkeypatch.setattr(rebase_tasks, "dispatch", lambda *message, queue: sent.append(message))
     with django_capture_on_commit_callbacks(execute=True):
         updated(domain)
     assert sent == [("tree.rebase_models_due",)]

@@ -21,7 +21,7 @@ from tenants.base.strict_json import parse_json
 from versiontree.artifact_store import FileEntry
 from versiontree.tree.models.version import MAIN_ROLE, REQUIRED_ROLES, VersionKind
 from versiontree.tree.root_kind import RootKind
-from versiontree.tree.selectors.lineage import REBASE
+from versiontree.tree.selectors.lineage import FIRST_MODEL, REBASE
 
 FORMAT: Final = 1
 ARCHIVE_TYPE: Final = "hmi-version"
@@ -33,7 +33,7 @@ MAX_TEXT_BYTES: Final = 4 * 1024**2
 """Of a JSON file and of the model card."""
 MAX_JSON_DEPTH: Final = 24
 MAX_JSON_VALUES: Final = 600_000
-LOCAL_CONFIG_KEYS: Final = frozenset({"source", REBASE})
+LOCAL_CONFIG_KEYS: Final = frozenset({"source", REBASE, FIRST_MODEL})
 """Config keys that are neither exported nor imported: paths and ids on the exporting server."""
 ALLOWED_FILES: Final[Mapping[str, frozenset[str]]] = {
     "root": frozenset(

@@ -22,7 +22,9 @@ from versiontree.transfer.archive.layout import (
     manifest_json,
 )
 from versiontree.transfer.archive.model_card import model_card
-from versiontree.tree.models.version import VersionKind
+from versiontree.tree.models import Artifact
+from versiontree.tree.models.version import OPTIONAL_ROLES, VersionKind
+from versiontree.tree.root_kind import RootKind
 from versiontree.tree.selectors.lineage import COMPACTS, LineageStep, compacted_versions
 
 CHUNK: Final = 1024**2
@@ -47,7 +49,7 @@ def archive_members(store: ArtifactStore, steps: Sequence[LineageStep], *, branc
         bytes_member(CONFIG, _json(config_json(nodes))),
     ]
     for step in chain if branch else chain[:1]:
-        for role, artifact in sorted(step.artifacts.items()):
+        for role, artifact in sorted(_archived(step).items()):
             folder, prefix = store.path(role, artifact.digest), artifact_prefix(role, artifact.digest)
             members += [
                 Member(prefix + name, entry, folder / name) for name, entry in sorted(artifact.files.items())
@@ -132,6 +134,15 @@ def _chunks(member: Member) -> Iterator[bytes]:
         raise ArtifactDamaged(f"{member.name} was changed on disk.")
 
 
+def _archived(step: LineageStep) -> dict[str, Artifact]:
+    """The artifacts that an archive holds of a version, by role. The task head that a root came with is not
+    among them: the model that was made of it has its own copy."""
+    version = step.version
+    optional = OPTIONAL_ROLES[RootKind(version.root.kind)].get(VersionKind(version.kind), frozenset())
+    roles = version.required_roles | optional
+    return {role: artifact for role, artifact in step.artifacts.items() if role in roles}
+
+
 def _node(step: LineageStep, indexes: Mapping[int, int]) -> Node:
     version = step.version
     hplm, domain, root = version.hplm, version.domain, version.root
@@ -144,7 +155,7 @@ def _node(step: LineageStep, indexes: Mapping[int, int]) -> Node:
         kind=VersionKind(version.kind),
         name=version.name,
         number=version.number,
-        digests={role: artifact.digest for role, artifact in step.artifacts.items()},
+        digests={role: artifact.digest for role, artifact in _archived(step).items()},
         task=hplm.task if hplm else "",
         license=hplm.license if hplm else root.license if of_root else "",
         source_url=root.source_url if of_root else "",

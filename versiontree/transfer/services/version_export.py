@@ -45,6 +45,7 @@ from versiontree.tree.models import Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.services.versions import tables_check
 
 ZIP: Final = ".zip"
 SPACE_FACTOR: Final = 5
@@ -158,6 +159,7 @@ def _require_ready(version: Version) -> None:
             f"{version.in_words} is {version.get_state_display().lower()}; only a ready one can be exported.",
             param="version",
         )
+    tables_check(version, param="version")
 
 
 def _audit(version: Version, actor: Actor, **more: bool | str) -> None:

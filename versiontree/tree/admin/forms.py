@@ -17,7 +17,7 @@ from tenants.datasets.models import Corpus, Dataset
 from versiontree.jobs.models import JobKind
 from versiontree.tree.admin.base import DATASET, ServiceForm, TrainingForm
 from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
-from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.models.version import UNCONVERTED, VersionKind, VersionState
 from versiontree.tree.selectors.bases import base_root_kind
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_create, domain_update
@@ -35,7 +35,8 @@ def _platform_corpora() -> Any:
 
 def _ready_parents() -> QuerySet[Version]:
     ready = Version.unscoped.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM)
-    return ready.select_related("root", "domain__root").order_by("root__name", "domain__name", "-number")
+    rows = ready.exclude(UNCONVERTED).select_related("root", "domain__root")
+    return rows.order_by("root__name", "domain__name", "-number")
 
 
 def _corpus_field(**more: Any) -> "forms.ModelChoiceField[Corpus]":
@@ -54,7 +55,27 @@ class RootForm(TrainingForm):
     kind = JobKind.CONVERT
     builds_plot = True
 
-    corpus = _corpus_field(required=False, help_text="A corpus of the platform. Not for decoders.")
+    corpus = _corpus_field(
+        required=False, help_text="A corpus of the platform. Not for decoders and roots served as they are."
+    )
+    as_it_is = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanSwitchWidget,
+        label="Serve as it is",
+        help_text="Ready in seconds, without lookup tables. Models are computed in full, and not trained.",
+    )
+    first_model = forms.CharField(
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        label="First model",
+        help_text="tenant/model, made of the task head that the checkpoint comes with.",
+    )
+    pairs = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanSwitchWidget,
+        label="Pairs",
+        help_text="The inputs of the first model are two texts.",
+    )
     lower_layers = forms.IntegerField(
         required=False,
         min_value=0,
@@ -78,6 +99,9 @@ class RootForm(TrainingForm):
             **self.plot_settings(),
             license=data["license"],
             source_url=data["source_url"],
+            convert=not data["as_it_is"],
+            first_model=data["first_model"],
+            pairs=data["pairs"],
             actor=actor,
         )
 

@@ -11,10 +11,11 @@ from rest_framework.response import Response
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import StrictSerializer, validated_body
 from versiontree.jobs.api.jobs import OwnerView, PlatformView
-from versiontree.tree.api.serializers import VersionSerializer
+from versiontree.tree.api.serializers import RootConvertSerializer, VersionSerializer
 from versiontree.tree.models import Hplm, Root, Version
 from versiontree.tree.selectors.rebases import Owner, hplms_on, rebase_offers
 from versiontree.tree.selectors.versions import (
+    corpus_usable_by,
     domain_of,
     domain_visible_to,
     hplm_of,
@@ -152,13 +153,15 @@ class PlatformRootRebaseView(_PlatformRebase):
 
 
 class RootConvertView(PlatformView):
-    """Convert a root again: create its next version from the same checkpoint and corpus."""
+    """Convert a root, again or for the first time: create its next version from the same checkpoint."""
 
     permissions = {"POST": ("tree.change_root",)}
     serializer_class = VersionSerializer
     queryset = Root.objects.none()
 
-    @extend_schema(request=None, responses={201: VersionSerializer})
+    @extend_schema(request=RootConvertSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, name: str) -> Response:
-        version = root_convert(root=root_by_name(name), actor=request_actor(request))
+        body = validated_body(RootConvertSerializer, request)
+        corpus = None if body["corpus"] is None else corpus_usable_by(None, body["corpus"])
+        version = root_convert(root=root_by_name(name), corpus=corpus, actor=request_actor(request))
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)

@@ -188,7 +188,9 @@ class RootRegisterSerializer(StrictSerializer):
     """A new root: a checkpoint folder or hub id, and the platform corpus to convert an encoder with.
 
     A decoder's source may be a GGUF file, and it takes no ``corpus``, ``alpha``, ``budget_mb`` and
-    ``vectors``.
+    ``vectors``. With ``convert`` false an encoder takes none either: it is served as it is, computed in full.
+    ``first_model``: ``tenant/model``, made of the checkpoint's task head; ``pairs``: its inputs are two
+    texts.
     """
 
     name = serializers.CharField()
@@ -202,6 +204,16 @@ class RootRegisterSerializer(StrictSerializer):
     budget_mb = serializers.FloatField(required=False, allow_null=True, default=None)
     vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)
     settings = ConversionSettingsField()
+    convert = serializers.BooleanField(required=False, default=True)
+    first_model = serializers.CharField(required=False, allow_blank=True, default="")
+    pairs = serializers.BooleanField(required=False, default=False)
+
+
+class RootConvertSerializer(StrictSerializer):
+    """A conversion of a root. ``corpus``: the id of a corpus of the platform; by default that of the newest
+    version, if it was converted."""
+
+    corpus = serializers.IntegerField(required=False, allow_null=True, default=None)
 
 
 class DomainUpdateSerializer(StrictSerializer):

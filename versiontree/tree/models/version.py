@@ -82,6 +82,11 @@ MAIN_ROLE: Final[dict[VersionKind, str]] = {
 }
 
 
+CONVERT: Final = "convert"
+"""The key in the config of an encoder root's version that is False if it was not converted."""
+UNCONVERTED: Final = Q(config__contains={CONVERT: False})
+
+
 class Version(models.Model):
     """One node of the version tree. Created once, never overwritten; only its ``policy`` can be changed.
 
@@ -214,6 +219,19 @@ class Version(models.Model):
     def in_words(self) -> str:
         """For messages: "Version 2 of the domain medicine"."""
         return f"Version {self.number} of the {self.kind} {self.name}"
+
+    @property
+    def is_unconverted(self) -> bool:
+        """Whether it is a version of an encoder root that is served as it is: without local lower layers and
+        tables, so that texts are computed in full."""
+        return self.config.get(CONVERT) is False
+
+    @property
+    def required_roles(self) -> frozenset[str]:
+        """The roles of the artifacts that it has once it is ready."""
+        if self.is_unconverted:
+            return frozenset({VersionKind.ROOT})
+        return REQUIRED_ROLES[RootKind(self.root.kind)][VersionKind(self.kind)]
 
     @property
     def is_quick(self) -> bool:

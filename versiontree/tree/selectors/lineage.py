@@ -100,6 +100,14 @@ COMPACTS: Final = "compacts"
 """The key in a version's config that lists the ids of the versions merged into its table."""
 
 
+FIRST_MODEL: Final = "first_model"
+"""The key in the config of a root's version that asks for a model of the checkpoint's task head:
+``{"tenant", "name", "pairs"}``, the id of the tenant, the model's name, and whether its inputs have two
+texts."""
+FROM_CHECKPOINT: Final = "from_checkpoint"
+"""The key in the config of a model's version that is true if its head came with the root's checkpoint."""
+
+
 BY_PLATFORM: Final = {"by": "platform"}
 REBASE: Final = "rebase"
 """The key in the config of a rebased version: ``{"id", "version", "onto"}``, the id and number of the version
@@ -170,7 +178,11 @@ def build_inputs(version: Version) -> BuildInputs:
     source = rebased_from(version)
     above = links if source is None else _links_upwards(source)
     before = source.pk if source else version.parent_id
-    start = [link.artifact for link in above if link.role == Role.HPLM and link.version_id == before]
+    start = [
+        link.artifact
+        for link in above
+        if link.role == Role.HPLM and link.version_id == before and link.version.kind == VersionKind.HPLM
+    ]
     return BuildInputs(
         root=nearest("root"),
         lower=nearest("lower"),

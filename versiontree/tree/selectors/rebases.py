@@ -11,7 +11,7 @@ from tenants.datasets.models import GENERATIVE_TASKS
 from versiontree.tree.models import Alias, Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.lineage import REBASE, dependent_hplms
+from versiontree.tree.selectors.lineage import FROM_CHECKPOINT, REBASE, dependent_hplms
 
 Owner = Root | Domain
 
@@ -35,7 +35,7 @@ class RebaseOffer:
     @property
     def problem(self) -> str:
         """Why the model cannot be rebased all the same, in a sentence; empty if it can."""
-        if self.current.dataset_id is not None:
+        if self.current.dataset_id is not None or self.current.config.get(FROM_CHECKPOINT):
             return ""
         return (
             f"Version {self.current.number} of {self.hplm.name} was imported without its dataset, so it"

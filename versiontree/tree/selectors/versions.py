@@ -21,7 +21,7 @@ from versiontree.tree.models import (
     VersionArtifact,
 )
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
-from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.models.version import UNCONVERTED, VersionKind, VersionState
 from versiontree.tree.selectors.lineage import versions_with_tree_fields
 
 VersionName = tuple[int | None, str, int]
@@ -130,9 +130,9 @@ def hplm_versions_named(names: Collection[VersionName]) -> dict[VersionName, Ver
 
 def parents_ready_for(tenant: Tenant | None, *, root: RootKind = RootKind.ENCODER) -> QuerySet[Version]:
     """The ready versions of roots of this kind and their domains that the tenant can build upon, newest
-    first."""
+    first. Roots that were not converted are left out."""
     rows = versions_visible_to(tenant).filter(state=VersionState.READY, root__kind=root)
-    return rows.exclude(kind=VersionKind.HPLM).order_by("-ready_at")
+    return rows.exclude(kind=VersionKind.HPLM).exclude(UNCONVERTED).order_by("-ready_at")
 
 
 def tree_for(tenant: Tenant | None, *, among: Iterable[Version] | None = None) -> list[Version]:

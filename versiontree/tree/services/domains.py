@@ -23,6 +23,7 @@ from versiontree.tree.services.versions import (
     corpus_check,
     corpus_require_size,
     parent_check,
+    tables_check,
     version_create,
     version_transition,
 )
@@ -71,6 +72,7 @@ def domain_create(
         if above.root.kind == RootKind.DECODER:
             message = f"{above.root.name} is a decoder. Domains can only be built on encoders."
             raise HmiError(ErrorCode.INVALID_FIELD, message, param="parent")
+        tables_check(above)
         domain = _create(above.root, tenant, name, description, actor)
         if tenant is None and not published:
             Domain.unscoped.filter(pk=domain.pk).update(published_at=None)

@@ -13,7 +13,7 @@ from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.tree.models import Artifact, Evaluation, Hplm, Version
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.services.quota_reservations import quota_reserve_jobs
-from versiontree.tree.services.versions import JobPlan, dataset_check, job_create, version_lock
+from versiontree.tree.services.versions import JobPlan, dataset_check, job_create, tables_check, version_lock
 from versiontree.tree.serving_manifest import takes_pairs
 
 
@@ -61,6 +61,7 @@ def _check(version: Version, hplm: Hplm, dataset: Dataset) -> None:
             " one can be evaluated.",
             param="version",
         )
+    tables_check(version, param="version")
     if dataset.task != hplm.task or dataset.pairs != takes_pairs(hplm.task, version.config):
         raise HmiError(
             ErrorCode.INVALID_FIELD,

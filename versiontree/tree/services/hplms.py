@@ -31,6 +31,7 @@ from versiontree.tree.services.versions import (
     JobPlan,
     dataset_check,
     parent_check,
+    tables_check,
     version_create,
     version_transition,
 )
@@ -71,6 +72,7 @@ def hplm_create(
         quota_reserve_version(tenant=tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
         quota_reserve_hplm(tenant=tenant, name=name, reserved_by=reserved_by)
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
+        tables_check(above)
         hplm = Hplm.unscoped.create(
             tenant=tenant, name=name, task=dataset.task, license=license_text, created_by=person(actor)
         )
@@ -104,6 +106,7 @@ def hplm_update(
         quota_reserve_version(tenant=hplm.tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
         locked = hplm_lock(hplm=hplm)
         before = hplm_current(locked)
+        tables_check(before, param="model")
         inherited = settings_inherited(before, settings)
         config = _config(dataset, locked.tenant, inherited, auto_promote, RootKind(before.root.kind))
         above = before.parent if before.is_quick else before
@@ -218,7 +221,7 @@ def version_set_policy(*, version: Version, policy: str, actor: Actor) -> Versio
 
     Empty: as the deployment's ``HMI_POLICY`` says. Running processes follow within ``HMI_MODEL_CACHE_S``.
     Raises ``not_found`` (a deleted model), ``invalid_field`` (no policy, or not a version of a model, or of
-    a generative one, or a quick one).
+    a generative one, or a quick one), ``model_not_ready`` (one that reads tables, without tables).
     """
     if policy not in VersionPolicy.values:
         allowed = ", ".join(filter(None, VersionPolicy.values))
@@ -234,6 +237,8 @@ def version_set_policy(*, version: Version, policy: str, actor: Actor) -> Versio
     if version.is_quick:
         message = f"{version.in_words} is a quick one, which answers from the lookup tables alone."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="policy")
+    if policy in (VersionPolicy.TABLE, VersionPolicy.CASCADE):
+        tables_check(version, param="policy")
     hplm = hplm_lock(hplm=version.hplm)
     Version.unscoped.filter(pk=version.pk).update(policy=policy)
     version.policy = policy

@@ -7,7 +7,7 @@ The jobs evaluate the same PET on the new parent, and train it further only if t
 import logging
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -17,20 +17,20 @@ from tenants.audit.services import Actor, audit_record, person
 from tenants.base.dispatch import LONG_QUEUE, dispatch
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import GENERATIVE_TASKS
-from versiontree.tree.models import Domain, Hplm, Root, Version
+from versiontree.tree.models import Domain, Hplm, Root, Version, VersionArtifact
+from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.lineage import BY_PLATFORM, REBASE
+from versiontree.tree.selectors.lineage import BY_PLATFORM, FROM_CHECKPOINT, REBASE
 from versiontree.tree.selectors.rebases import Owner, RebaseOffer, hplms_on, rebase_offer, rebase_offers
 from versiontree.tree.services.aliases import hplm_lock
 from versiontree.tree.services.hplms import hplm_current, hplm_version_create
 from versiontree.tree.services.quota_reservations import JOBS_PER_HPLM_VERSION, quota_reserve_version
+from versiontree.tree.services.rebase_tasks import REBASE_TASK
 from versiontree.tree.services.settings_inheritance import config_inherited, settings_of
-from versiontree.tree.services.versions import parent_check
+from versiontree.tree.services.version_completion import artifacts_attach, stored_artifact, version_finish
+from versiontree.tree.services.versions import parent_check, version_create
 
 log = logging.getLogger(__name__)
-
-REBASE_TASK: Final = "tree.rebase_models"
-REBASE_DUE_TASK: Final = "tree.rebase_models_due"
 
 
 @transaction.atomic
@@ -57,10 +57,34 @@ def hplm_rebase(*, hplm: Hplm, actor: Actor, auto_promote: bool = True, by_platf
         REBASE: {"id": before.pk, "version": before.number, "onto": offer.onto}
         | (BY_PLATFORM if by_platform else {}),
     }
-    assert before.dataset is not None, "an offer without a problem has a dataset"
-    version = hplm_version_create(locked, above, before.dataset, config, actor, policy=before.policy)
+    if before.dataset is None:
+        version = _move_head(before, above, config, actor)
+    else:
+        version = hplm_version_create(locked, above, before.dataset, config, actor, policy=before.policy)
     detail = {"version": version.number, "from": before.number, "onto": offer.onto}
     audit_record(verb="model.rebase", subject=str(locked), tenant=locked.tenant, actor=actor, detail=detail)
+    return version
+
+
+def _move_head(before: Version, above: Version, config: dict[str, Any], actor: Actor) -> Version:
+    """The ready version with the checkpoint's own head on a newer version of the root. It needs no training:
+    its PET is empty, and the computed lower layers are the checkpoint's in both."""
+    assert before.config.get(FROM_CHECKPOINT), "an offer without a problem has a dataset, or such a head"
+    assert before.hplm is not None, "only models are rebased"
+    version = version_create(
+        owner=before.hplm,
+        root=above.root,
+        parent=above,
+        tenant=before.tenant,
+        config=config,
+        policy=before.policy,
+        plans=[],
+        actor=actor,
+    )
+    link = VersionArtifact.unscoped.select_related("artifact").get(version=before, role=Role.HPLM)
+    artifacts_attach(version=version, artifacts=[(Role.HPLM, stored_artifact(link.artifact))])
+    version_finish(version=version, metrics={})
+    version.refresh_from_db()
     return version
 
 
@@ -159,11 +183,6 @@ def rebases_due() -> int:
     """
     follows = Hplm.unscoped.filter(deleted_at=None, tenant__auto_rebase=True, tenant__suspended_at=None)
     return _logged(hplms_rebase(hplms=follows, actor=None, by_platform=True, automatic=True), "automatic")
-
-
-def rebases_due_on_commit() -> None:
-    """Have a worker call ``rebases_due``, after the transaction if there is one."""
-    transaction.on_commit(partial(dispatch, REBASE_DUE_TASK, queue=LONG_QUEUE))
 
 
 def _kind(owner: Owner) -> str:

@@ -12,7 +12,9 @@ from versiontree.jobs.models import JobKind
 from versiontree.names import require_slug
 from versiontree.tree.checkpoints import checkpoint_source
 from versiontree.tree.models import Root, RootKind, Version
-from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.models.version import CONVERT, VersionKind, VersionState
+from versiontree.tree.selectors.lineage import FIRST_MODEL
+from versiontree.tree.services.first_models import HEAD, first_model_check
 from versiontree.tree.services.licenses import license_check, source_url_check
 from versiontree.tree.services.settings_inheritance import config_inherited
 from versiontree.tree.services.versions import (
@@ -46,6 +48,9 @@ def root_register(
     vectors: str = DEFAULT_VECTORS,
     license: str = "",  # noqa: A002
     source_url: str = "",
+    convert: bool = True,
+    first_model: str = "",
+    pairs: bool = False,
 ) -> Version:
     """Register a checkpoint as a new root.
 
@@ -53,9 +58,14 @@ def root_register(
     in % (default: ``DEFAULT_ALPHA``, as one table serves all models of the root), ``budget_mb`` in its place
     the size, and ``vectors`` the number format ("float16" or "int8"). A job copies a decoder, which has
     neither corpus nor PLOT. ``lower_layers`` is the number of layers below the cut: by default that of an
-    encoder's preset (the setting ``cut``), and a third of a decoder's. Raises ``invalid_field``,
-    ``missing_field`` (the corpus), ``conflict`` (the name), ``not_found``, ``corpus_too_small``, and what
-    ``checkpoint_source`` raises.
+    encoder's preset (the setting ``cut``), and a third of a decoder's.
+
+    Without ``convert`` an encoder is copied, too: its models are computed in full, and cannot be trained
+    before ``root_convert``. ``first_model`` is the name, ``tenant/model``, of a model that is made of the
+    checkpoint's task head; with ``pairs`` its inputs are two texts. It is ready with the root.
+
+    Raises ``invalid_field``, ``missing_field`` (the corpus), ``conflict`` (the name), ``not_found``,
+    ``corpus_too_small``, and what ``checkpoint_source`` and ``first_model_check`` raise.
     """
     require_slug(name)
     chosen = _kind_check(kind)
@@ -65,17 +75,26 @@ def root_register(
     if lower_layers is not None:
         checked |= settings_check(JobKind.CONVERT, {"lower_layers": lower_layers}, chosen)
     config: dict[str, Any] = {"source": location, "settings": checked}
-    if chosen == RootKind.ENCODER:
+    if chosen == RootKind.DECODER and (first_model or not convert):
+        param = FIRST_MODEL if first_model else CONVERT
+        message = "A decoder is copied as it is, and has no task head."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param=param)
+    if chosen == RootKind.ENCODER and convert:
         longest = cast("int | None", checked.get("max_tokens"))
         table = table_check(
             alpha=alpha, budget_mb=budget_mb, vectors=vectors, default={"alpha": DEFAULT_ALPHA}
         )
         config |= _table_config(location, corpus, table, longest)
     elif corpus is not None:
-        raise HmiError(
-            ErrorCode.INVALID_FIELD, "A decoder is not converted, so it takes no corpus.", param="corpus"
-        )
+        message = "A decoder is not converted, so it takes no corpus."
+        if chosen == RootKind.ENCODER:
+            message = "A root that is served as it is takes no corpus. Convert it, or leave the corpus out."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="corpus")
+    elif chosen == RootKind.ENCODER:
+        config[CONVERT] = False
     with transaction.atomic():
+        if first_model:
+            config[FIRST_MODEL] = first_model_check(reference=first_model, pairs=pairs, source=location)
         root = _create(name, chosen, location, actor, license_columns)
         version = version_create(
             owner=root,
@@ -93,13 +112,14 @@ def root_register(
 
 
 @transaction.atomic
-def root_convert(*, root: Root, actor: Actor) -> Version:
-    """Create the next version of an encoder root: jobs convert its checkpoint again, as this release does,
-    with the settings and the corpus of its newest version.
+def root_convert(*, root: Root, actor: Actor, corpus: Corpus | None = None) -> Version:
+    """Create the next version of an encoder root: jobs convert its checkpoint, as this release does, with the
+    settings of its newest version and with ``corpus``, by default the corpus of that version.
 
     Earlier versions, and what is built on them, stay as they are; models follow by a rebase. Raises
-    ``invalid_field`` (a decoder), ``conflict`` (a version is being built, or the root was imported), and what
-    ``checkpoint_source`` raises.
+    ``invalid_field`` (a decoder), ``missing_field`` (the corpus of a root that was not converted),
+    ``conflict`` (a version is being built, or the root was imported), ``not_found``, ``corpus_too_small``,
+    and what ``checkpoint_source`` raises.
     """
     locked = Root.objects.select_for_update(no_key=True).get(pk=root.pk)
     if locked.kind == RootKind.DECODER:
@@ -109,17 +129,29 @@ def root_convert(*, root: Root, actor: Actor) -> Version:
     if newest.state == VersionState.BUILDING:
         message = f"Version {newest.number} of {locked.name} is being built."
         raise HmiError(ErrorCode.CONFLICT, message, param="root")
-    if newest.corpus is None or "source" not in newest.config:
+    if "source" not in newest.config or (newest.corpus is None and not newest.is_unconverted):
         message = f"{locked.name} was imported without its checkpoint. Register the checkpoint as a new root."
         raise HmiError(ErrorCode.CONFLICT, message, param="root")
     checkpoint_source(newest.config["source"], RootKind.ENCODER)
     config = config_inherited(newest)
+    chosen = corpus or newest.corpus
+    if chosen is None:
+        message = (
+            f"{locked.name} is served as it is. Name a corpus of the platform to convert it with:"
+            f" POST /api/v1/platform/roots/{locked.name}/convert takes one."
+        )
+        raise HmiError(ErrorCode.MISSING_FIELD, message, param="corpus")
+    if chosen != newest.corpus or newest.is_unconverted:
+        config |= _table_config(
+            config["source"], chosen, _table_of(config), config["settings"].get("max_tokens")
+        )
+        config.pop(CONVERT, None)
     version = version_create(
         owner=locked,
         root=locked,
         parent=None,
         tenant=None,
-        corpus=newest.corpus,
+        corpus=chosen,
         config=config,
         plans=_plans(locked, config),
         actor=actor,
@@ -135,6 +167,16 @@ def _kind_check(kind: str) -> RootKind:
             ErrorCode.INVALID_FIELD, f"The kind must be one of: {', '.join(RootKind.values)}.", param="kind"
         )
     return RootKind(kind)
+
+
+def _table_of(config: Mapping[str, Any]) -> dict[str, SettingValue]:
+    """The settings of the table of a version with this config; the defaults if it has none."""
+    return table_check(
+        alpha=config.get("alpha"),
+        budget_mb=config.get("budget_mb"),
+        vectors=config.get("vectors", DEFAULT_VECTORS),
+        default={"alpha": DEFAULT_ALPHA},
+    )
 
 
 def _table_config(
@@ -157,7 +199,9 @@ def _table_config(
 def _plans(root: Root, config: Mapping[str, Any]) -> list[JobPlan]:
     """The jobs of a root whose version has this config."""
     convert = {"source": config["source"], "name": root.name, "settings": config["settings"]}
-    if root.kind == RootKind.DECODER:
+    if FIRST_MODEL in config:
+        convert[HEAD] = {"pairs": config[FIRST_MODEL]["pairs"]}
+    if root.kind == RootKind.DECODER or config.get(CONVERT) is False:
         return [JobPlan(JobKind.CONVERT, convert)]
     corpus_params = config["corpus"]
     build = {

@@ -7,10 +7,10 @@ from tenants.base.errors import HmiError
 from tenants.datasets.models import GENERATIVE_TASKS, Task
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import RootKind, Version
-from versiontree.tree.selectors.lineage import COMPACTS, REBASE
+from versiontree.tree.selectors.lineage import COMPACTS, FIRST_MODEL, REBASE
 from versiontree.tree.training_settings import SettingValue, settings_check, settings_with_defaults
 
-_VERSION_ONLY_KEYS: Final = frozenset({COMPACTS, REBASE, "imported", "warnings", "grown"})
+_VERSION_ONLY_KEYS: Final = frozenset({COMPACTS, FIRST_MODEL, REBASE, "imported", "warnings", "grown"})
 """Config keys that are not inherited."""
 
 

@@ -3,7 +3,8 @@
 The ``params`` of jobs (ids and checksums, so that later renaming does not matter):
 
 =================  ======================================================================
-convert            ``source``, ``name``, ``corpus`` (not of a decoder), ``settings``
+convert            ``source``, ``name``, ``settings``, ``corpus`` (of an encoder that is converted), and
+                   ``head`` if a first model is made of the checkpoint's task head: ``{"pairs"}``
 further_pretrain   ``corpus``, ``settings``
 build_plot         ``corpus``, ``alpha`` (%) or ``budget_mb``, ``all_unigrams``, ``settings``
 quick              ``dataset``, ``settings``
@@ -102,6 +103,18 @@ def parent_check(*, parent: Version, tenant: Tenant | None, kinds: Sequence[Vers
             param="parent",
         )
     return found
+
+
+def tables_check(version: Version, *, param: str = "parent") -> None:
+    """Raise ``model_not_ready`` if the root below a version was not converted: training and evaluation read
+    its lookup tables."""
+    base = version.domain_or_root()
+    if base.is_unconverted:
+        message = (
+            f"{base.in_words} is served as it is, without lookup tables. Ask an administrator to convert the"
+            " root; its models can then be rebased and trained."
+        )
+        raise HmiError(ErrorCode.MODEL_NOT_READY, message, param=param)
 
 
 def _is_unpublished(version: Version) -> bool:

@@ -39,7 +39,7 @@ def halves(shared_world: EngineWorld) -> list[LowerLayers]:
     with a linear correction in its place; and of one with a mixer of its own."""
     full = shared_world.tiny.root.checkpoint_lower()
     root, domain = (LowerLayers(chain, full) for chain in shared_world.chains.values())
-    given, hidden = domain.chain.composition, domain.chain.composition.hidden
+    given, hidden = domain.tables.composition, domain.tables.composition.hidden
     down, up = torch.randn(4, hidden, 3) / 4, torch.randn(3, hidden) / 4
     older = replace(given, context_down=down, context_up=up, mixer=None)
     other = replace(given, mixer=tiny_mixer(hidden, width=32, seed=1))
@@ -49,7 +49,7 @@ def halves(shared_world: EngineWorld) -> list[LowerLayers]:
 def test_tables_of_one_root_have_one_mixer_on_each_device_and_in_each_dtype(
     halves: list[LowerLayers],
 ) -> None:
-    root, domain = (half.chain.composition for half in halves[:2])
+    root, domain = (half.tables.composition for half in halves[:2])
     assert root.mixer is not None
     assert root.mixer is domain.mixer
     lower = [given.to("cpu").with_context_dtype(torch.bfloat16).mixer for given in (root, domain)]
@@ -98,7 +98,7 @@ def test_coverage_counts_every_looked_up_token(shared_world: EngineWorld, halves
     filled = compute_lower_states(ids, [halves[1]] * 3, [Level.TABLE] * 3)
     for covered, own in zip(filled.coverage, ids, strict=True):
         assert covered.whole + covered.part + covered.unigram == len(own)
-        lookup = looked_up(halves[1].chain, fragments.extract(own, halves[1].chain.missing_id))
+        lookup = looked_up(halves[1].tables, fragments.extract(own, halves[1].tables.missing_id))
         assert covered.part + covered.unigram == int((lookup.level > 0).sum())
 
 
@@ -147,7 +147,7 @@ def test_autocast_to_bfloat16_changes_no_more_than_rounding(
     context: torch.dtype,
 ) -> None:
     """Training calls it under autocast. PyTorch refuses to concatenate float16 rows there."""
-    chain = halves[1].chain
+    chain = halves[1].tables
     composition = chain.composition.with_context_dtype(context)
     caches = [RowCache(table, len(table), torch.device("cpu")) for table in chain.tables] if hot else []
     for cache in caches:
@@ -204,7 +204,7 @@ def test_level_of_each_token_is_that_of_the_reference_in_any_batch(
             assert levels is None
             continue
         assert levels is not None
-        expected = levels_of(half.chain, encoding.ids)
+        expected = levels_of(half.tables, encoding.ids)
         if asked[at] is Level.FULL:
             expected = ["computed"] * len(expected)
         told = tokens_of("classification", [encoding], [levels])

@@ -180,11 +180,11 @@ def states_alone(half: LowerLayers, ids: Ids, types: Ids, level: Level) -> Tenso
 def _by_fragment(half: LowerLayers, ids: Ids, types: Ids) -> Tensor:
     """Each fragment looked up by itself."""
     found = [
-        looked_up(half.chain, fragment[None])
-        for fragment in fragments.extract(ids, half.chain.missing_id, half.chain.n)
+        looked_up(half.tables, fragment[None])
+        for fragment in fragments.extract(ids, half.tables.missing_id, half.tables.n)
     ]
     rows = torch.from_numpy(np.concatenate([one.vectors for one in found])).float()
     levels = torch.from_numpy(np.concatenate([one.level for one in found]).astype(np.int64))
-    parts = half.composition or half.chain.composition
+    parts = half.composition or half.tables.composition
     lengths, of_types = torch.tensor([len(ids)]), torch.from_numpy(types)[None]
     return compose(rows[None], lengths, parts, of_types, levels[None])[0].detach()

@@ -15,7 +15,7 @@ HIDDEN = 6
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 4), st.integers(1, 4)), min_size=1, max_size=8),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4)), min_size=1, max_size=8),
     st.permutations([*POOLINGS]),
 )
 def test_heads_of_any_widths_and_poolings_side_by_side_answer_without_padding(
@@ -23,7 +23,7 @@ def test_heads_of_any_widths_and_poolings_side_by_side_answer_without_padding(
 ) -> None:
     heads = [
         Head.initial(width, HIDDEN, pooling=pooling)  # type: ignore[arg-type]
-        for width, pooling in zip((2, 7, 3, 1, 4), poolings, strict=True)
+        for width, pooling in zip((2, 7, 3, 1, 4, 5), poolings, strict=True)
     ]
     index, lengths = (list(column) for column in zip(*rows, strict=True))
     last, cut = torch.randn(2, sum(lengths), HIDDEN)

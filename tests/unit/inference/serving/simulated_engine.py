@@ -265,7 +265,9 @@ class SimulatedCatalogue:
         return False
 
     def route(self, model: Any, root: str) -> Route:
-        served = ServedHplm(model.tenant, model.hplm, 1, model.digest, "classify", ROOT, (), {}, "", False)
+        served = ServedHplm(
+            model.tenant, model.hplm, 1, model.digest, "classify", ROOT, ("table",), {}, "", False
+        )
         return Route(self.executors[ROOT], CHAIN, served)
 
 
