@@ -201,6 +201,7 @@ API: dict[str, Methods] = {
     "platform/domains/<int:domain_id>/rebase": post(run(202)),
     "platform/domains/<int:domain_id>/publish": post(run()),
     "platform/domains/<int:domain_id>/retire": post(run()),
+    "platform/roots/<slug:name>/retire": post(run()),
     "platform/jobs": get(run()),
     "platform/jobs/<uuid:job_id>": get(run()),
     "platform/jobs/<uuid:job_id>/events": get(run()),

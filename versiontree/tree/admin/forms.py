@@ -34,7 +34,8 @@ def _platform_corpora() -> Any:
 
 
 def _ready_parents() -> QuerySet[Version]:
-    ready = Version.unscoped.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM)
+    ready = Version.unscoped.filter(state=VersionState.READY, root__retired_at=None)
+    ready = ready.exclude(kind=VersionKind.HPLM)
     return ready.select_related("root", "domain__root").order_by("root__name", "domain__name", "-number")
 
 

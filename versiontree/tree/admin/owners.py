@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from tenants.base.admin.base import ModelForm, staff_user
+from tenants.base.admin.base import ModelForm, once_per_row, staff_user
 from tenants.base.admin.confirm import require_typed_name
 from tenants.base.plurals import counted
 from versiontree.jobs.models import JobKind
@@ -20,10 +20,12 @@ from versiontree.tree.admin.forms import DomainForm, DomainUpdateForm, RootForm,
 from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
 from versiontree.tree.models import Domain, Root, RootKind
 from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.lineage import dependents_below
 from versiontree.tree.selectors.versions import as_mapping, versions_of
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_publish, domain_retire
 from versiontree.tree.services.rebases import owner_rebase_request
+from versiontree.tree.services.root_retirement import root_retire
 from versiontree.tree.services.roots import root_convert
 
 DECODER_FACTS: Final[Mapping[str, str]] = {
@@ -35,6 +37,14 @@ DECODER_FACTS: Final[Mapping[str, str]] = {
     "max_tokens": "Context in tokens",
     "vocab": "Vocabulary",
 }
+
+
+RETIRE_WARNING: Final = "Nothing new can be built on it. This cannot be undone. These keep working:"
+
+
+def root_dependent_lines(root: Root) -> list[str]:
+    """How many domains, models and tenants depend on a root, and links to the direct ones."""
+    return [f"{dependents_below(root.pk).in_words}.", *dependent_links(root)]
 
 
 class RootVersionInline(VersionInline):
@@ -62,19 +72,22 @@ class RootAdmin(VersionedAdmin):
         "progress",
         "served_by",
         "dependents",
+        "retired_at",
         "created_by",
         "created_at",
     )
     inlines = (RootVersionInline,)
-    list_display = ("name", "kind", "newest", "status", "source", "created_by", "created_at")
+    list_display = ("name", "kind", "newest", "status", "retired_at", "source", "created_by", "created_at")
     list_filter = ("kind",)
     list_select_related = ("created_by",)
     search_fields = ("name", "source")
-    actions = ("convert", "rebase")
+    actions = ("convert", "rebase", "retire")
     page_actions = actions
+    destructive_actions = ("retire",)
 
     def available_actions(self, row: Root) -> tuple[str, ...]:
-        return self.page_actions if row.kind == RootKind.ENCODER else ()
+        encoder = ("convert", "rebase") if row.kind == RootKind.ENCODER else ()
+        return (*encoder, "retire") if row.retired_at is None else encoder
 
     @admin.action(description="Convert again", permissions=["operate"])
     def convert(self, request: HttpRequest, rows: QuerySet[Root]) -> None:
@@ -85,6 +98,18 @@ class RootAdmin(VersionedAdmin):
     def rebase(self, request: HttpRequest, rows: QuerySet[Root]) -> None:
         """Rebase the models of all tenants onto the newest version of each root."""
         request_rebases(self, request, rows)
+
+    @admin.action(description="Retire", permissions=["operate"])
+    @require_typed_name("retire", warning=RETIRE_WARNING, dependents=root_dependent_lines)
+    def retire(self, request: HttpRequest, rows: QuerySet[Root]) -> None:
+        """Retire roots, so that no domains or models start on them."""
+        self.each(request, rows, lambda row: root_retire(root=row, actor=staff_user(request)), "retired")
+
+    @admin.display(description="Dependents")
+    @once_per_row
+    def dependents(self, row: Root) -> SafeString:
+        """How many domains, models and tenants depend on it, and links to the direct ones."""
+        return text_lines(root_dependent_lines(row))
 
     @admin.display(description="Decoder")
     def decoder(self, root: Root) -> SafeString:
@@ -180,7 +205,7 @@ class DomainAdmin(VersionedAdmin):
     @admin.action(description="Retire", permissions=["operate"])
     @require_typed_name(
         "retire",
-        warning="New versions cannot be built on it. This cannot be undone. These keep working:",
+        warning=RETIRE_WARNING,
         dependents=dependent_links,
     )
     def retire(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:

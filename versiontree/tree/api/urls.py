@@ -52,6 +52,7 @@ platform = [
     path("roots", tree.PlatformRootsView.as_view()),
     path("roots/<slug:name>/convert", rebases.RootConvertView.as_view()),
     path("roots/<slug:name>/rebase", rebases.PlatformRootRebaseView.as_view()),
+    path("roots/<slug:name>/retire", platform_actions.RootRetireView.as_view()),
     path("corpora/<int:corpus_id>/fit", fit.PlatformCorpusFitView.as_view()),
     path("domains", domains.PlatformDomainsView.as_view()),
     path("domains/<int:domain_id>/versions", domains.PlatformDomainVersionsView.as_view()),
