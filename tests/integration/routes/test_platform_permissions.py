@@ -18,6 +18,7 @@ PLATFORM = "api/v1/platform/"
 NEEDED = {
     "GET roots": "view_root",
     "POST roots": "add_root",
+    "POST estimate/root": "add_root",
     "POST roots/<slug:name>/convert": "change_root",
     "POST roots/<slug:name>/rebase": "change_root",
     "POST roots/<slug:name>/retire": "change_root",

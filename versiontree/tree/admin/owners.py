@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
@@ -16,7 +16,8 @@ from tenants.base.plurals import counted
 from versiontree.jobs.models import JobKind
 from versiontree.tree.admin.base import text_lines, text_link
 from versiontree.tree.admin.dependents import DependentsFilter, dependent_links
-from versiontree.tree.admin.forms import DomainForm, DomainUpdateForm, RootForm, RootLicenseForm
+from versiontree.tree.admin.forms import CHECK, DomainForm, DomainUpdateForm, RootForm, RootLicenseForm
+from versiontree.tree.admin.root_check import check_facts
 from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
 from versiontree.tree.models import Domain, Root, RootKind
 from versiontree.tree.models.version import VersionKind
@@ -57,13 +58,14 @@ class RootVersionInline(VersionInline):
 
 @admin.register(Root)
 class RootAdmin(VersionedAdmin):
-    """Adding a root registers it: jobs convert an encoder and build its PLOT, or copy a decoder. Only its
-    license can change."""
+    """Adding a root registers it: jobs convert an encoder and build its PLOT, or copy a decoder. Its
+    checkpoint can be checked before. Only its license can change."""
 
     kind = VersionKind.ROOT
     form = RootForm
     adds = "Register and convert"
     next_form = RootLicenseForm
+    change_form_before_template = "admin/tree/root_check.html"
     shown = (
         "name",
         "kind",
@@ -126,6 +128,14 @@ class RootAdmin(VersionedAdmin):
     def served_by(self, root: Root) -> SafeString:
         """A link to the inference workers."""
         return text_link(reverse("admin:serving-workers"), "Workers")
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *more: Any, **named: Any
+    ) -> HttpResponse:
+        check = getattr(context["adminform"].form, "check", None)
+        if context.get("original") is None:
+            context |= {"check_button": CHECK, "check": check, "check_facts": check and check_facts(check)}
+        return super().render_change_form(request, context, *more, **named)
 
     def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
         if isinstance(form, RootLicenseForm):

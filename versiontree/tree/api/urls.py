@@ -11,6 +11,7 @@ from versiontree.tree.api import (
     platform_actions,
     predictions,
     rebases,
+    root_checks,
     tree,
 )
 
@@ -57,6 +58,7 @@ platform = [
     path("domains", domains.PlatformDomainsView.as_view()),
     path("domains/<int:domain_id>/versions", domains.PlatformDomainVersionsView.as_view()),
     path("estimate/domain", estimates.PlatformDomainsEstimateView.as_view()),
+    path("estimate/root", root_checks.RootCheckView.as_view()),
     path("domains/<int:domain_id>/estimate", estimates.PlatformDomainEstimateView.as_view()),
     path("domains/<int:domain_id>/compact", domains.PlatformDomainCompactView.as_view()),
     path("domains/<int:domain_id>/rebase", rebases.PlatformDomainRebaseView.as_view()),

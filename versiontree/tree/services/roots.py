@@ -10,6 +10,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Corpus
 from versiontree.jobs.models import JobKind
 from versiontree.names import require_slug
+from versiontree.tree.checkpoint_report import supported_checkpoint
 from versiontree.tree.checkpoints import checkpoint_source
 from versiontree.tree.models import Root, RootKind, Version
 from versiontree.tree.models.version import VersionKind, VersionState
@@ -55,11 +56,11 @@ def root_register(
     neither corpus nor PLOT. ``lower_layers`` is the number of layers below the cut: by default that of an
     encoder's preset (the setting ``cut``), and a third of a decoder's. Raises ``invalid_field``,
     ``missing_field`` (the corpus), ``conflict`` (the name), ``not_found``, ``corpus_too_small``, and what
-    ``checkpoint_source`` raises.
+    ``supported_checkpoint`` raises.
     """
     require_slug(name)
     chosen = _kind_check(kind)
-    location = checkpoint_source(source, chosen)
+    location = supported_checkpoint(source, chosen)
     license_columns = {"license": license_check(license), "source_url": source_url_check(source_url)}
     checked = settings_check(JobKind.CONVERT, settings, chosen)
     if lower_layers is not None:
