@@ -23,6 +23,45 @@ LORA_PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
 CUTS: Final = {"fast": 2, "accurate": 3}
 """The presets of an encoder's cut: tables replace the layers divided by this number, at least one layer."""
 
+MEASURED_LAYERS, MEASURED_HIDDEN = 6, 384
+"""The checkpoint whose conversion was measured: layers and hidden size."""
+
+
+def conversion_cost(layers: int, hidden: int) -> float:
+    """The multiplications of so many layers of this hidden size, as a multiple of the measured checkpoint's.
+    What a token costs to convert grows with them."""
+    return layers * hidden**2 / (MEASURED_LAYERS * MEASURED_HIDDEN**2)
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionTokens:
+    """The tokens that a conversion distils, and those that its context mixer learns from."""
+
+    distil: int
+    mixer: int
+
+
+CONVERSION_PRESETS: Final = (
+    (4.0, ConversionTokens(distil=700_000, mixer=150_000)),
+    (12.0, ConversionTokens(distil=300_000, mixer=100_000)),
+    (float("inf"), ConversionTokens(distil=100_000, mixer=60_000)),
+)
+"""The default tokens of checkpoints up to each ``conversion_cost``. Larger ones get fewer, so that 12 layers
+of 768 take about an hour on two cores."""
+
+_DISTIL_SHARE, _MIXER_SHARE = 0.6, 0.3
+"""Of the time of the measured conversion. The rest does not depend on these tokens."""
+
+
+def conversion_work(layers: int, hidden: int, tokens: ConversionTokens) -> float:
+    """The work of a conversion with these tokens, as a multiple of the measured checkpoint's by default."""
+    _, measured = CONVERSION_PRESETS[0]
+    distil = _DISTIL_SHARE * tokens.distil / measured.distil
+    mixer = _MIXER_SHARE * tokens.mixer / measured.mixer
+    rest = 1 - _DISTIL_SHARE - _MIXER_SHARE
+    return conversion_cost(layers, hidden) * (distil + mixer + rest)
+
+
 _TYPES: Final[dict[Any, type[int] | type[float] | type[bool] | type[str]]] = {
     int: int,
     int | None: int,
@@ -110,14 +149,21 @@ class EncoderConversionSettings:
     ridge_tokens: int = _number(
         60_000, 1_000, 10**9, "Tokens for the closed form.", "Tokens for the closed form"
     )
-    mixer_tokens: int = _number(
-        150_000,
+    mixer_tokens: int | None = _number(
+        None,
         0,
         10**9,
-        "Tokens for the context mixer, whose states are kept in memory. 0: none.",
+        "Tokens for the context mixer, whose states are kept in memory. 0: none. Default: by the size of the "
+        "checkpoint.",
         "Tokens for the context mixer",
     )
-    distil_tokens: int = _number(700_000, 0, 10**10, "Tokens for the distillation.", "Distillation tokens")
+    distil_tokens: int | None = _number(
+        None,
+        0,
+        10**10,
+        "Tokens for the distillation. Default: by the size of the checkpoint.",
+        "Distillation tokens",
+    )
     distil_minutes: float | None = _minutes("distillation", "Distillation minutes")
     learning_rate: float = _learning_rate(6e-4)
     seed: int = _seed()
@@ -125,6 +171,15 @@ class EncoderConversionSettings:
     def layers_below_cut(self, layers: int) -> int:
         """``lower_layers``, or of so many layers those that the preset puts below the cut."""
         return max(1, layers // CUTS[self.cut]) if self.lower_layers is None else self.lower_layers
+
+    def tokens_for(self, layers: int, hidden: int) -> ConversionTokens:
+        """``distil_tokens`` and ``mixer_tokens``, or where they are not set those of the preset by size."""
+        cost = conversion_cost(layers, hidden)
+        preset = next(tokens for limit, tokens in CONVERSION_PRESETS if cost <= limit)
+        return ConversionTokens(
+            distil=preset.distil if self.distil_tokens is None else self.distil_tokens,
+            mixer=preset.mixer if self.mixer_tokens is None else self.mixer_tokens,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,6 +63,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "root.license": "changed the license of the root {subject}",
     "root.rebase": "started rebasing the models on the root {subject}",
     "root.register": "registered the root {subject}",
+    "root.retire": "retired the root {subject}",
     "tenant.create": "created the tenant {subject}",
     "tenant.export": "requested a data export of {subject}",
     "tenant.fetch": "downloaded the data export of {subject}",

@@ -203,6 +203,8 @@ def metric_text(brief: VersionSummary | None) -> str:
 
 def _note(history: Sequence[VersionSummary]) -> str:
     first, figure = history[0], metric_text(default_version(history))
-    if first.kind == VersionKind.ROOT and first.root_kind == RootKind.DECODER:
-        return "Decoder, for generative models"
+    if first.kind == VersionKind.ROOT:
+        decoder = "Decoder, for generative models" if first.root_kind == RootKind.DECODER else ""
+        retired = "Retired" if first.root_retired else ""
+        return ". ".join(part for part in (retired, decoder) if part)
     return ", ".join(part for part in (first.task, figure) if part)

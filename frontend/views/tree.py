@@ -20,6 +20,7 @@ from versiontree.tree.selectors.browsing import (
     hplm_summaries,
     hplms_search,
 )
+from versiontree.tree.selectors.lineage import dependents_below
 
 CARD_VERSIONS = 6
 MAX_NODES_OPEN = 60
@@ -73,9 +74,17 @@ def card(request: TenantRequest, kind: str, pk: int) -> HttpResponse:
         raise not_found("model")
     newest = [(brief, metric_text(brief)) for brief in reversed(history[-CARD_VERSIONS:])]
     node = node_of(history)
-    parent = next((one.pk for one in reversed(history) if one.state == VersionState.READY), None)
+    retired = history[0].root_retired
+    parents = [] if retired else [one.pk for one in history if one.state == VersionState.READY]
+    below = dependents_below(history[0].branch.root, tenant=tenant) if retired else None
     return render_page(
-        request, "tree/card.html", node=node, newest=newest, ready=default_version(history), parent=parent
+        request,
+        "tree/card.html",
+        node=node,
+        newest=newest,
+        ready=default_version(history),
+        parent=parents[-1] if parents else None,
+        below=below,
     )
 
 

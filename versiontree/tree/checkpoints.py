@@ -5,7 +5,7 @@ The convert job loads the checkpoint and may still refuse it.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +53,8 @@ def checkpoint_source(source: str, kind: RootKind = RootKind.ENCODER) -> str:
         raise _error(ErrorCode.CHECKPOINT_NOT_FOUND, "A source is a folder or a hub id.")
     folder = Path(cleaned).expanduser()
     if folder.is_dir():
-        _check_folder(folder, kind)
+        for problem in folder_problems(folder, kind):
+            raise problem
         return str(folder.resolve())
     if folder.suffix == _GGUF_SUFFIX and folder.is_file():
         _check_gguf(folder, kind)
@@ -113,23 +114,45 @@ def _check_gguf(file: Path, kind: RootKind) -> None:
             raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{file.name} is no GGUF file.")
 
 
-def _check_folder(folder: Path, kind: RootKind) -> None:
+def folder_problems(folder: Path, kind: RootKind) -> Iterator[HmiError]:
+    """What is wrong with the files of a checkpoint folder: those that are missing, and the model type."""
     if not any((folder / name).is_file() for name in _WEIGHTS):
         pickled = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLED_SUFFIXES)
-        if pickled:
-            raise _pickled_error(pickled)
-        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no model.safetensors.")
+        missing = _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no model.safetensors.")
+        yield _pickled_error(pickled) if pickled else missing
     try:
         model_type = json.loads((folder / "config.json").read_bytes()).get("model_type")
-    except (OSError, ValueError, AttributeError) as error:
-        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json.") from error
-    if model_type not in SUPPORTED_MODEL_TYPES[kind]:
-        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, _unsupported(model_type, kind))
-    tokenizers = ("tokenizer.json", *_OTHER_TOKENIZERS.get(model_type, ()))
+    except (OSError, ValueError, AttributeError, RecursionError):
+        yield _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json.")
+        model_type = None
+    else:
+        if model_type not in SUPPORTED_MODEL_TYPES[kind]:
+            yield _error(ErrorCode.UNSUPPORTED_CHECKPOINT, _unsupported(model_type, kind))
+    tokenizers = ("tokenizer.json", *_OTHER_TOKENIZERS.get(str(model_type), ()))
     if not any((folder / name).is_file() for name in tokenizers):
-        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no {' or '.join(tokenizers)}.")
-    if kind == RootKind.DECODER:
-        hooks.decoder_checkpoint_check(folder)
+        yield _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no {' or '.join(tokenizers)}.")
+    if kind == RootKind.DECODER and model_type in SUPPORTED_MODEL_TYPES[kind]:
+        try:
+            hooks.decoder_checkpoint_check(folder)
+        except HmiError as error:
+            yield error
+
+
+def weight_index(folder: Path) -> list[str]:
+    """The names of the safetensors files of a checkpoint folder: those of its index, or the only one.
+
+    Raises ``unsupported_checkpoint`` for an index that names none, or files outside of the folder.
+    """
+    single, index = _WEIGHTS
+    if not (folder / index).is_file():
+        return [single]
+    try:
+        names = set(json.loads((folder / index).read_bytes())["weight_map"].values())
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        names = set()
+    if not names or not all(isinstance(name, str) and name == Path(name).name for name in names):
+        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{index} has no usable weight_map.")
+    return sorted(names)
 
 
 def _unsupported(model_type: object, kind: RootKind) -> str:

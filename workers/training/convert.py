@@ -203,6 +203,7 @@ class _Conversion:
         self._teacher = Teacher(full, root.upper.to(precision.device), precision)
         self._positions = position_features(full, root.config.max_tokens)
         self._config, self._corpus, self._settings = root.config, corpus, settings
+        self._tokens = settings.tokens_for(full.architecture.layers, full.architecture.hidden)
         self._precision, self._reporter, self._checkpoints = precision, reporter, checkpoints
         self._held_out = corpus.held_out_batches(min(settings.held_out_tokens, settings.ridge_tokens // 10))
         self._frequencies = FragmentFrequencies.of(
@@ -214,10 +215,10 @@ class _Conversion:
 
     def run(self) -> dict[str, Any]:
         report = self._closed_form()
-        if self._settings.distil_tokens:
+        if self._tokens.distil:
             self._distil()
             report["distilled"] = self._measure(self._levels)
-        if self._settings.mixer_tokens:
+        if self._tokens.mixer:
             self._mix()
             report["mixer"] = self._measure(self._levels)
         report["ladder"] = self._choose_ladder()
@@ -243,7 +244,8 @@ class _Conversion:
             load_lower_state_dict(self.local, checkpoint.tensors)
             return checkpoint.state
         complete = dict(list(self._levels.items())[:1])
-        report: dict[str, Any] = {"settings": asdict(self._settings)}
+        tokens = {"distil_tokens": self._tokens.distil, "mixer_tokens": self._tokens.mixer}
+        report: dict[str, Any] = {"settings": asdict(self._settings) | tokens}
         report["unconverted"] = self._measure(complete)
         settings = self._settings
         batches = self._corpus.train_batches(settings.ridge_tokens, stage=CLOSED_FORM_STAGE)
@@ -263,7 +265,7 @@ class _Conversion:
 
     def _distil(self) -> None:
         settings, corpus = self._settings, self._corpus
-        sampler = BatchSampler(corpus, settings.distil_tokens, DISTIL_STAGE)
+        sampler = BatchSampler(corpus, self._tokens.distil, DISTIL_STAGE)
         distillation = Distillation(
             self.local,
             self._teacher,
@@ -291,7 +293,7 @@ class _Conversion:
             cached = cache_states(
                 self.local,
                 self._teacher,
-                self._corpus.train_batches(settings.mixer_tokens, stage=MIXER_STAGE),
+                self._corpus.train_batches(self._tokens.mixer, stage=MIXER_STAGE),
                 mixer_views(self._frequencies),
                 config,
                 settings.seed,

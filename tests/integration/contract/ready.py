@@ -28,6 +28,7 @@ from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.canaries import canary_start
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_update
+from versiontree.tree.services.roots import root_register
 
 Actor = User | ApiKey
 TEXT = b"some text"
@@ -197,12 +198,14 @@ def _uploads(world: World, actor: Actor) -> Special:
 def _said(scratch: Path) -> Special:
     """Where fields that are needed are not called required: any of several will do."""
     texts = {"name": "TEXT", "shape": [1], "datatype": "BYTES", "data": ["good stone"]}
+    source, corpus = checkpoint(scratch / "published"), _corpus_of_all()
+    encoder = {"kind": "encoder", "source": source, "corpus": corpus.pk}
+    # Not the root that all else is built on.
+    retired = root_register(name="retired", source=source, corpus=corpus, actor=None).root
     return {
-        "POST /platform/roots": {
-            "kind": "encoder",
-            "source": checkpoint(scratch / "published"),
-            "corpus": _corpus_of_all().pk,
-        },
+        "POST /platform/roots/{name}/retire": {"name": retired.name},
+        "POST /platform/roots": encoder,
+        "POST /platform/estimate/root": encoder,
         "PATCH /tenants/{tenant}": {"checks_answers": True},
         "PATCH /models/{name}": {"description": "Sorts tickets."},
         "PATCH /members/{member_id}": {"role": "developer"},

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 _ESTIMATES = ("estimate/domain", "domains/<int:domain_id>/estimate")
 MAKES_NOTHING = {
     *("corpora/preview", "datasets/preview", "estimate", *_ESTIMATES),
+    "platform/estimate/root",
     *(f"platform/{route}" for route in _ESTIMATES),
 }
 HAS_ITS_OWN_WAY = {"infer", "v1/embeddings", "v1/chat/completions", "v1/completions"}

@@ -196,11 +196,13 @@ API: dict[str, Methods] = {
     "platform/domains": {"GET": run(), "POST": run(422)},
     "platform/domains/<int:domain_id>/versions": {"GET": run(), "POST": run(422)},
     "platform/estimate/domain": post(run(422)),
+    "platform/estimate/root": post(run(422)),
     "platform/domains/<int:domain_id>/estimate": post(run(422)),
     "platform/domains/<int:domain_id>/compact": post(run(404)),  # there is no chain
     "platform/domains/<int:domain_id>/rebase": post(run(202)),
     "platform/domains/<int:domain_id>/publish": post(run()),
     "platform/domains/<int:domain_id>/retire": post(run()),
+    "platform/roots/<slug:name>/retire": post(run()),
     "platform/jobs": get(run()),
     "platform/jobs/<uuid:job_id>": get(run()),
     "platform/jobs/<uuid:job_id>/events": get(run()),

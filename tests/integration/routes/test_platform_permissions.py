@@ -18,8 +18,10 @@ PLATFORM = "api/v1/platform/"
 NEEDED = {
     "GET roots": "view_root",
     "POST roots": "add_root",
+    "POST estimate/root": "add_root",
     "POST roots/<slug:name>/convert": "change_root",
     "POST roots/<slug:name>/rebase": "change_root",
+    "POST roots/<slug:name>/retire": "change_root",
     "GET versions/<int:version_id>/export": "change_version",
     "POST import": "add_root",
     "GET corpora": "view_corpus",

@@ -8,8 +8,7 @@ from typing import IO, Any, Final
 
 from tenants.base.disk import disk_full_errors
 from versiontree.transfer.archive.layout import invalid_archive, json_object
-from versiontree.transfer.archive.reader import CHUNK
-from versiontree.transfer.archive.sources import Source, files_check, read_errors, source_open
+from versiontree.transfer.archive.sources import Source, files_check, member_copy, source_open
 
 CONFIG: Final = "adapter_config.json"
 CONFIG_FILES: Final = (CONFIG, "head_config.json", "config.json")
@@ -48,7 +47,7 @@ class Adapter:
         with disk_full_errors():
             folder.mkdir()
             for name in self.names:
-                _copy(self.source, name, folder / name)
+                member_copy(self.source, name, folder / name)
         for name in CONFIG_FILES:
             if name in self.names:
                 json_object((folder / name).read_bytes(), name)
@@ -99,20 +98,3 @@ def largest_adapter(root: Mapping[str, Any]) -> int:
     shifts = 10 * hidden + inner
     head = MAX_OUTPUTS * (hidden + 1) + 2 * (hidden + 1) * hidden
     return NUMBER_BYTES * (layers * (max(lora, bottleneck) + shifts) + head) + EXTRA_BYTES
-
-
-def _copy(source: Source, name: str, target: Path) -> None:
-    """Copy a file. Raises ``invalid_archive`` if it is larger than its declared size."""
-    size, max_bytes = 0, source.sizes[name]
-    with read_errors(name):
-        stream = source.open(name)
-    with stream, target.open("xb") as out:
-        while True:
-            with read_errors(name):
-                chunk = stream.read(CHUNK)
-            if not chunk:
-                return
-            size += len(chunk)
-            if size > max_bytes:
-                raise invalid_archive(f"{name[:80]} is larger than its declared size.")
-            out.write(chunk)

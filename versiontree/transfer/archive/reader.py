@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO
 
 from tenants.base.disk import disk_full_errors
 from versiontree.artifact_store import FileEntry
@@ -20,9 +20,7 @@ from versiontree.transfer.archive.layout import (
     json_object,
 )
 from versiontree.transfer.archive.manifest import manifest_contents, manifest_files
-from versiontree.transfer.archive.sources import Source, files_check, read_errors, source_open
-
-CHUNK: Final = 1024**2
+from versiontree.transfer.archive.sources import CHUNK, Source, files_check, read_errors, source_open
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.lines import HEAD_BYTES, binary_kind
 from versiontree.transfer.archive.layout import invalid_archive
 
+CHUNK: Final = 1024**2
 ZIP_TYPE: Final = "application/zip"
 MAX_FILES: Final = 4096
 MAX_NAME_LENGTH: Final = 1024
@@ -150,6 +151,23 @@ def read_errors(what: str) -> Iterator[None]:
     except _BROKEN as error:
         reason = str(error)[:MAX_REASON_LENGTH] or type(error).__name__
         raise invalid_archive(f"{what} cannot be read: {reason}.") from error
+
+
+def member_copy(source: Source, name: str, target: Path) -> None:
+    """Append a file to ``target``. Raises ``invalid_archive`` if it is larger than its declared size."""
+    size, max_bytes = 0, source.sizes[name]
+    with read_errors(name):
+        stream = source.open(name)
+    with stream, target.open("ab") as out:
+        while True:
+            with read_errors(name):
+                chunk = stream.read(CHUNK)
+            if not chunk:
+                return
+            size += len(chunk)
+            if size > max_bytes:
+                raise invalid_archive(f"{name[:80]} is larger than its declared size.")
+            out.write(chunk)
 
 
 class _Folder(Source):

@@ -102,11 +102,15 @@ class ServiceForm(ModelForm):
         if self.errors:
             return cleaned
         try:
-            dry_run(lambda: self.act(None))
+            self.dry_run()
         except HmiError as error:
             invalid = forms.ValidationError(error.message, code=str(error.code))
             self.add_error(self._field_of(error.param), invalid)
         return cleaned
+
+    def dry_run(self) -> None:
+        """Run the service and roll back what it wrote. Raises what it raises."""
+        dry_run(lambda: self.act(None))
 
     def _field_of(self, param: str | None) -> str | None:
         """The form's field for a parameter of the service. Settings of a job are fields of their own name."""

@@ -23,9 +23,12 @@ from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_create, hplm_update, version_set_policy
 from versiontree.tree.services.licenses import root_set_license
+from versiontree.tree.services.root_check import RootCheck, root_check
 from versiontree.tree.services.roots import root_register
 from versiontree.tree.training_fields import INHERITED_LABEL
 
+CHECK: Final = "_check"
+"""The name of the button that checks a checkpoint and registers nothing."""
 LICENSE_LABELS: Final = {"license": "License", "source_url": "Source URL"}
 
 
@@ -34,9 +37,9 @@ def _platform_corpora() -> Any:
 
 
 def _ready_parents() -> QuerySet[Version]:
-    ready = Version.unscoped.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM)
-    rows = ready.exclude(UNCONVERTED).select_related("root", "domain__root")
-    return rows.order_by("root__name", "domain__name", "-number")
+    ready = Version.unscoped.filter(state=VersionState.READY, root__retired_at=None)
+    ready = ready.exclude(kind=VersionKind.HPLM).exclude(UNCONVERTED)
+    return ready.select_related("root", "domain__root").order_by("root__name", "domain__name", "-number")
 
 
 def _corpus_field(**more: Any) -> "forms.ModelChoiceField[Corpus]":
@@ -47,10 +50,12 @@ def _corpus_field(**more: Any) -> "forms.ModelChoiceField[Corpus]":
 
 
 class RootForm(TrainingForm):
-    """Register a checkpoint as a root.
+    """Register a checkpoint as a root, or with ``CHECK`` in its data only check it: the result is ``check``.
 
     Of the settings, a decoder takes the number of lower layers alone.
     """
+
+    check: RootCheck | None = None
 
     kind = JobKind.CONVERT
     builds_plot = True
@@ -89,21 +94,22 @@ class RootForm(TrainingForm):
         labels = LICENSE_LABELS
 
     def act(self, actor: Any) -> Version:
-        data = self.cleaned_data
-        return root_register(
-            name=data["name"],
-            kind=data["kind"],
-            source=data["source"],
-            corpus=data["corpus"],
-            settings=self.settings(),
-            **self.plot_settings(),
-            license=data["license"],
-            source_url=data["source_url"],
-            convert=not data["as_it_is"],
-            first_model=data["first_model"],
-            pairs=data["pairs"],
-            actor=actor,
-        )
+        return root_register(**self._root(), actor=actor)
+
+    def dry_run(self) -> None:
+        if CHECK in self.data:
+            self.check = root_check(**self._root(), actor=None)
+        else:
+            super().dry_run()
+
+    def is_valid(self) -> bool:
+        return super().is_valid() and CHECK not in self.data
+
+    def _root(self) -> dict[str, Any]:
+        names = ("name", "kind", "source", "corpus", "license", "source_url", "first_model", "pairs")
+        fields = {name: self.cleaned_data[name] for name in names}
+        convert = not self.cleaned_data["as_it_is"]
+        return {**fields, "convert": convert, "settings": self.settings(), **self.plot_settings()}
 
 
 class RootLicenseForm(ServiceForm):

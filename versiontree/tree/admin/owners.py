@@ -5,25 +5,28 @@ from typing import Any, Final
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from tenants.base.admin.base import ModelForm, staff_user
+from tenants.base.admin.base import ModelForm, once_per_row, staff_user
 from tenants.base.admin.confirm import require_typed_name
 from tenants.base.plurals import counted
 from versiontree.jobs.models import JobKind
 from versiontree.tree.admin.base import text_lines, text_link
 from versiontree.tree.admin.dependents import DependentsFilter, dependent_links
-from versiontree.tree.admin.forms import DomainForm, DomainUpdateForm, RootForm, RootLicenseForm
+from versiontree.tree.admin.forms import CHECK, DomainForm, DomainUpdateForm, RootForm, RootLicenseForm
+from versiontree.tree.admin.root_check import check_facts
 from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
 from versiontree.tree.models import Domain, Root, RootKind
 from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.lineage import dependents_below
 from versiontree.tree.selectors.versions import as_mapping, versions_of
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_publish, domain_retire
 from versiontree.tree.services.rebases import owner_rebase_request
+from versiontree.tree.services.root_retirement import root_retire
 from versiontree.tree.services.roots import root_convert
 
 DECODER_FACTS: Final[Mapping[str, str]] = {
@@ -37,6 +40,14 @@ DECODER_FACTS: Final[Mapping[str, str]] = {
 }
 
 
+RETIRE_WARNING: Final = "Nothing new can be built on it. This cannot be undone. These keep working:"
+
+
+def root_dependent_lines(root: Root) -> list[str]:
+    """How many domains, models and tenants depend on a root, and links to the direct ones."""
+    return [f"{dependents_below(root.pk).in_words}.", *dependent_links(root)]
+
+
 class RootVersionInline(VersionInline):
     """The versions of a root, without those of its domains and models."""
 
@@ -47,13 +58,14 @@ class RootVersionInline(VersionInline):
 
 @admin.register(Root)
 class RootAdmin(VersionedAdmin):
-    """Adding a root registers it: jobs convert an encoder and build its PLOT, or copy a decoder. Only its
-    license can change."""
+    """Adding a root registers it: jobs convert an encoder and build its PLOT, or copy a decoder. Its
+    checkpoint can be checked before. Only its license can change."""
 
     kind = VersionKind.ROOT
     form = RootForm
     adds = "Register and convert"
     next_form = RootLicenseForm
+    change_form_before_template = "admin/tree/root_check.html"
     shown = (
         "name",
         "kind",
@@ -62,19 +74,22 @@ class RootAdmin(VersionedAdmin):
         "progress",
         "served_by",
         "dependents",
+        "retired_at",
         "created_by",
         "created_at",
     )
     inlines = (RootVersionInline,)
-    list_display = ("name", "kind", "newest", "status", "source", "created_by", "created_at")
+    list_display = ("name", "kind", "newest", "status", "retired_at", "source", "created_by", "created_at")
     list_filter = ("kind",)
     list_select_related = ("created_by",)
     search_fields = ("name", "source")
-    actions = ("convert", "rebase")
+    actions = ("convert", "rebase", "retire")
     page_actions = actions
+    destructive_actions = ("retire",)
 
     def available_actions(self, row: Root) -> tuple[str, ...]:
-        return self.page_actions if row.kind == RootKind.ENCODER else ()
+        encoder = ("convert", "rebase") if row.kind == RootKind.ENCODER else ()
+        return (*encoder, "retire") if row.retired_at is None else encoder
 
     @admin.action(description="Convert again", permissions=["operate"])
     def convert(self, request: HttpRequest, rows: QuerySet[Root]) -> None:
@@ -85,6 +100,18 @@ class RootAdmin(VersionedAdmin):
     def rebase(self, request: HttpRequest, rows: QuerySet[Root]) -> None:
         """Rebase the models of all tenants onto the newest version of each root."""
         request_rebases(self, request, rows)
+
+    @admin.action(description="Retire", permissions=["operate"])
+    @require_typed_name("retire", warning=RETIRE_WARNING, dependents=root_dependent_lines)
+    def retire(self, request: HttpRequest, rows: QuerySet[Root]) -> None:
+        """Retire roots, so that no domains or models start on them."""
+        self.each(request, rows, lambda row: root_retire(root=row, actor=staff_user(request)), "retired")
+
+    @admin.display(description="Dependents")
+    @once_per_row
+    def dependents(self, row: Root) -> SafeString:
+        """How many domains, models and tenants depend on it, and links to the direct ones."""
+        return text_lines(root_dependent_lines(row))
 
     @admin.display(description="Decoder")
     def decoder(self, root: Root) -> SafeString:
@@ -101,6 +128,14 @@ class RootAdmin(VersionedAdmin):
     def served_by(self, root: Root) -> SafeString:
         """A link to the inference workers."""
         return text_link(reverse("admin:serving-workers"), "Workers")
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *more: Any, **named: Any
+    ) -> HttpResponse:
+        check = getattr(context["adminform"].form, "check", None)
+        if context.get("original") is None:
+            context |= {"check_button": CHECK, "check": check, "check_facts": check and check_facts(check)}
+        return super().render_change_form(request, context, *more, **named)
 
     def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
         if isinstance(form, RootLicenseForm):
@@ -180,7 +215,7 @@ class DomainAdmin(VersionedAdmin):
     @admin.action(description="Retire", permissions=["operate"])
     @require_typed_name(
         "retire",
-        warning="New versions cannot be built on it. This cannot be undone. These keep working:",
+        warning=RETIRE_WARNING,
         dependents=dependent_links,
     )
     def retire(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:

@@ -73,7 +73,9 @@ class VersionAdmin(AutocompleteFilterAdmin, ServiceAdmin):
     form = VersionForm
 
     autocomplete_filters: ClassVar = {
-        "fit": lambda rows, _: rows.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM),
+        "fit": lambda rows, _: rows.filter(state=VersionState.READY, root__retired_at=None).exclude(
+            kind=VersionKind.HPLM
+        ),
         "owner": lambda rows, _: rows.filter(tenant=None),
         "to_serve": lambda rows, hplm: rows.filter(hplm__in=parse_ids(hplm), state=VersionState.READY),
     }

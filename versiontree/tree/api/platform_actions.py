@@ -1,4 +1,4 @@
-"""Staff actions: publish and retire domains, prioritise and requeue jobs, pin models."""
+"""Staff actions: publish and retire domains, retire roots, prioritise and requeue jobs, pin models."""
 
 from typing import Any
 from uuid import UUID
@@ -16,11 +16,12 @@ from versiontree.jobs.api.serializers import JobSerializer
 from versiontree.jobs.models import Job
 from versiontree.jobs.selectors import job_by_id
 from versiontree.jobs.services.control import PRIORITIES, job_prioritise, job_requeue
-from versiontree.tree.api.serializers import DomainSerializer, HplmSerializer
-from versiontree.tree.models import Domain, Hplm
-from versiontree.tree.selectors.versions import domain_of, hplm_of
+from versiontree.tree.api.serializers import DomainSerializer, HplmSerializer, RootSerializer
+from versiontree.tree.models import Domain, Hplm, Root
+from versiontree.tree.selectors.versions import domain_of, hplm_of, root_by_name
 from versiontree.tree.services.domains import domain_publish, domain_retire
 from versiontree.tree.services.hplms import hplm_pin, hplm_unpin
+from versiontree.tree.services.root_retirement import root_retire
 
 
 class RetiredSerializer(serializers.Serializer[Any]):
@@ -59,6 +60,19 @@ class DomainRetireView(PlatformView):
     def post(self, request: Request, domain_id: int) -> Response:
         retired = domain_retire(domain=domain_of(None, domain_id), actor=request_actor(request))
         return Response({"retired": retired})
+
+
+class RootRetireView(PlatformView):
+    """Retire a root: no domains or models start on it any more. Those that are there stay."""
+
+    permissions = {"POST": ("tree.change_root",)}
+    serializer_class = RootSerializer
+    queryset = Root.objects.none()
+
+    @extend_schema(request=None, responses=RootSerializer)
+    def post(self, request: Request, name: str) -> Response:
+        root = root_retire(root=root_by_name(name), actor=request_actor(request))
+        return Response(RootSerializer(root).data)
 
 
 class _JobActionView(PlatformView):

@@ -27,11 +27,11 @@ FREE_OBJECT = {"type": "object", "additionalProperties": True}
 
 
 class RootSerializer(serializers.ModelSerializer[Root]):
-    """A root."""
+    """A root. Once it is retired, nothing new is built on it."""
 
     class Meta:
         model = Root
-        fields = ("id", "name", "kind", "license", "source_url", "created_at")
+        fields = ("id", "name", "kind", "license", "source_url", "created_at", "retired_at")
         read_only_fields = fields
 
 

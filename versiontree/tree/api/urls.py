@@ -11,6 +11,7 @@ from versiontree.tree.api import (
     platform_actions,
     predictions,
     rebases,
+    root_checks,
     tree,
 )
 
@@ -52,10 +53,12 @@ platform = [
     path("roots", tree.PlatformRootsView.as_view()),
     path("roots/<slug:name>/convert", rebases.RootConvertView.as_view()),
     path("roots/<slug:name>/rebase", rebases.PlatformRootRebaseView.as_view()),
+    path("roots/<slug:name>/retire", platform_actions.RootRetireView.as_view()),
     path("corpora/<int:corpus_id>/fit", fit.PlatformCorpusFitView.as_view()),
     path("domains", domains.PlatformDomainsView.as_view()),
     path("domains/<int:domain_id>/versions", domains.PlatformDomainVersionsView.as_view()),
     path("estimate/domain", estimates.PlatformDomainsEstimateView.as_view()),
+    path("estimate/root", root_checks.RootCheckView.as_view()),
     path("domains/<int:domain_id>/estimate", estimates.PlatformDomainEstimateView.as_view()),
     path("domains/<int:domain_id>/compact", domains.PlatformDomainCompactView.as_view()),
     path("domains/<int:domain_id>/rebase", rebases.PlatformDomainRebaseView.as_view()),

@@ -33,6 +33,12 @@ class Root(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    retired_at = models.DateTimeField(
+        "retired",
+        null=True,
+        blank=True,
+        help_text="Since then nothing new is built on it. What is there already is served as before.",
+    )
 
     class Meta:
         ordering = ["name"]

@@ -49,8 +49,9 @@ def base_version(base: Base, number: int | None) -> Version:
 
 
 def bases_visible_to(tenant: Tenant) -> list[Base]:
-    """The tenant's models, the domains that it sees, and all roots."""
-    return [*hplms_of(tenant), *domains_visible_to(tenant), *roots_all()]
+    """The tenant's models, and the domains that it sees and the roots, without retired ones."""
+    domains = domains_visible_to(tenant).filter(root__retired_at=None)
+    return [*hplms_of(tenant), *domains, *roots_all().filter(retired_at=None)]
 
 
 def base_root_kind(base: Base) -> RootKind:

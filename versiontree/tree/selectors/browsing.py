@@ -15,8 +15,8 @@ from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.versions import version_visibility
 
 _COLUMNS = (
-    "pk", "kind", "number", "state", "tenant_id", "root_id", "root__name", "root__kind", "domain_id",
-    "domain__name", "hplm_id", "hplm__name", "hplm__task", "parent__number", "parent__hplm_id",
+    "pk", "kind", "number", "state", "tenant_id", "root_id", "root__name", "root__kind", "root__retired_at",
+    "domain_id", "domain__name", "hplm_id", "hplm__name", "hplm__task", "parent__number", "parent__hplm_id",
     "parent__domain_id", "parent__domain__name", "pointing", "metric", "value", "rows", "quick",
 )  # fmt: skip
 
@@ -40,6 +40,7 @@ class VersionSummary:
     pk: int
     kind: VersionKind
     root_kind: RootKind
+    root_retired: bool
     owner: int
     name: str
     task: str
@@ -119,6 +120,7 @@ def _summary(row: dict[str, Any]) -> VersionSummary:
         pk=row["pk"],
         kind=kind,
         root_kind=RootKind(row["root__kind"]),
+        root_retired=row["root__retired_at"] is not None,
         owner=row[f"{kind.owner_field}_id"],
         name=row[f"{kind.owner_field}__name"],
         task=Task(row["hplm__task"]).label if kind == VersionKind.HPLM else "",

@@ -7,6 +7,8 @@ from typing import Any, Final
 from django.db.models import Count, Prefetch, Q, QuerySet
 from tree_queries.query import TreeQuerySet
 
+from tenants.accounts.models import Tenant
+from tenants.base.plurals import counted
 from versiontree.tree.models import Artifact, Domain, Hplm, Root, Version, VersionArtifact
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
@@ -26,7 +28,7 @@ def _ids_from_root(version: Version) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Dependents:
-    """Direct dependents of a domain or root: the first domains and models by name, and the totals."""
+    """Dependents of a domain or root: the first domains and models by name, and the totals."""
 
     domains: tuple[Domain, ...]
     hplms: tuple[Hplm, ...]
@@ -34,6 +36,12 @@ class Dependents:
     hplm_count: int
     tenant_count: int
     """Tenants that own these models."""
+
+    @property
+    def in_words(self) -> str:
+        """The totals: "2 domains, and 12 models of 3 tenants"."""
+        models = f"{counted(self.hplm_count, 'model')} of {counted(self.tenant_count, 'tenant')}"
+        return f"{counted(self.domain_count, 'domain')}, and {models}"
 
 
 def dependents_of(owner: Domain | Root, *, shown: int = 0) -> Dependents:
@@ -47,6 +55,18 @@ def dependents_of(owner: Domain | Root, *, shown: int = 0) -> Dependents:
         hplm_count=counts["hplms"],
         tenant_count=counts["tenants"],
     )
+
+
+def dependents_below(root: int, *, tenant: Tenant | None = None) -> Dependents:
+    """The totals of all domains and models below the root with this id, direct or not; of ``tenant`` alone
+    if it is given. Two queries."""
+    versions = Version.unscoped.filter(root=root, kind=VersionKind.HPLM)
+    hplms = Hplm.unscoped.filter(deleted_at=None, pk__in=versions.order_by().values("hplm"))
+    domains = Domain.unscoped.filter(root=root)
+    if tenant is not None:
+        hplms, domains = hplms.filter(tenant=tenant), domains.filter(tenant=tenant)
+    counts = hplms.aggregate(hplms=Count("pk"), tenants=Count("tenant", distinct=True))
+    return Dependents((), (), domains.count(), counts["hplms"], counts["tenants"])
 
 
 def dependent_domains(owner: Domain | Root) -> QuerySet[Domain]:

@@ -40,7 +40,8 @@ def root_by_name(name: str) -> Root:
 
 def has_ready_root() -> bool:
     """Whether there is a root that can be built upon."""
-    return Version.unscoped.filter(kind=VersionKind.ROOT, state=VersionState.READY).exists()
+    ready = Version.unscoped.filter(kind=VersionKind.ROOT, state=VersionState.READY)
+    return ready.filter(root__retired_at=None).exists()
 
 
 def domains_visible_to(tenant: Tenant | None) -> QuerySet[Domain]:
@@ -130,8 +131,9 @@ def hplm_versions_named(names: Collection[VersionName]) -> dict[VersionName, Ver
 
 def parents_ready_for(tenant: Tenant | None, *, root: RootKind = RootKind.ENCODER) -> QuerySet[Version]:
     """The ready versions of roots of this kind and their domains that the tenant can build upon, newest
-    first. Roots that were not converted are left out."""
-    rows = versions_visible_to(tenant).filter(state=VersionState.READY, root__kind=root)
+    first. Roots that were not converted or are retired are left out."""
+    ready = versions_visible_to(tenant).filter(state=VersionState.READY)
+    rows = ready.filter(root__kind=root, root__retired_at=None)
     return rows.exclude(kind=VersionKind.HPLM).exclude(UNCONVERTED).order_by("-ready_at")
 
 

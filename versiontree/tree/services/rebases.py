@@ -48,9 +48,8 @@ def hplm_rebase(*, hplm: Hplm, actor: Actor, auto_promote: bool = True, by_platf
     locked = hplm_lock(hplm=hplm)
     offer = _offer(locked)
     before = offer.current
-    above = parent_check(
-        parent=offer.target, tenant=locked.tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN]
-    )
+    kinds = [VersionKind.ROOT, VersionKind.DOMAIN]
+    above = parent_check(parent=offer.target, tenant=locked.tenant, kinds=kinds, rebases=True)
     config = config_inherited(before) | {
         "settings": settings_of(before),
         "auto_promote": auto_promote,

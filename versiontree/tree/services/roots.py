@@ -10,6 +10,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Corpus
 from versiontree.jobs.models import JobKind
 from versiontree.names import require_slug
+from versiontree.tree.checkpoint_report import supported_checkpoint
 from versiontree.tree.checkpoints import checkpoint_source
 from versiontree.tree.models import Root, RootKind, Version
 from versiontree.tree.models.version import CONVERT, VersionKind, VersionState
@@ -65,11 +66,11 @@ def root_register(
     checkpoint's task head; with ``pairs`` its inputs are two texts. It is ready with the root.
 
     Raises ``invalid_field``, ``missing_field`` (the corpus), ``conflict`` (the name), ``not_found``,
-    ``corpus_too_small``, and what ``checkpoint_source`` and ``first_model_check`` raise.
+    ``corpus_too_small``, and what ``supported_checkpoint`` and ``first_model_check`` raise.
     """
     require_slug(name)
     chosen = _kind_check(kind)
-    location = checkpoint_source(source, chosen)
+    location = supported_checkpoint(source, chosen)
     license_columns = {"license": license_check(license), "source_url": source_url_check(source_url)}
     checked = settings_check(JobKind.CONVERT, settings, chosen)
     if lower_layers is not None:

@@ -85,10 +85,13 @@ def version_create(
     return version
 
 
-def parent_check(*, parent: Version, tenant: Tenant | None, kinds: Sequence[VersionKind]) -> Version:
+def parent_check(
+    *, parent: Version, tenant: Tenant | None, kinds: Sequence[VersionKind], rebases: bool = False
+) -> Version:
     """The parent, read again, if this tenant can build upon it.
 
-    Raises ``not_found`` (unknown, another tenant's, or of another kind) and ``model_not_ready``.
+    Below a retired root a model can only be rebased (``rebases``). Raises ``not_found`` (unknown, another
+    tenant's, or of another kind) and ``model_not_ready`` (also for a retired root).
     """
     found = Version.unscoped.select_related("root", "domain").filter(pk=parent.pk).first()
     owners = {None, tenant.pk if tenant else None}
@@ -102,6 +105,8 @@ def parent_check(*, parent: Version, tenant: Tenant | None, kinds: Sequence[Vers
             f"{found.in_words} is {found.get_state_display().lower()}; only a ready one can be built upon.",
             param="parent",
         )
+    if found.root.retired_at is not None and not rebases:
+        raise _retired(found.root)
     return found
 
 
@@ -115,6 +120,13 @@ def tables_check(version: Version, *, param: str = "parent") -> None:
             " root; its models can then be rebased and trained."
         )
         raise HmiError(ErrorCode.MODEL_NOT_READY, message, param=param)
+
+
+def _retired(root: Root) -> HmiError:
+    others = Root.objects.filter(retired_at=None, kind=root.kind).values_list("name", flat=True)
+    named = f"Choose another root: {', '.join(others)}." if others else "No other root is there."
+    message = f"The root {root.name} is retired, so nothing new is built on it. {named}"
+    return HmiError(ErrorCode.MODEL_NOT_READY, message, param="parent", details={"roots": list(others)})
 
 
 def _is_unpublished(version: Version) -> bool:
