@@ -135,8 +135,11 @@ _ALLOW_PATTERNS = [
     *("config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"),
     "spm.model",
     *("generation_config.json", "tokenizer_config.json", "chat_template.jinja"),  # of decoders
+    # of sentence-transformers, whose modules lie in folders of their own: `2_Dense`
+    *("modules.json", "config_sentence_transformers.json", "sentence_*_config.json"),
+    *("[1-9]_*/config.json", "[1-9]_*/model.safetensors"),
 ]
-_IGNORE_PATTERNS = ["*/*"]
+_IGNORE_PATTERNS = ["*/*/*", "[!1-9]*/*", "?[!_]*/*"]
 
 
 def download_checkpoint(hub_id: str, *, pickled: Collection[str]) -> Path:
