@@ -104,7 +104,8 @@ def prepare_request(
     The caller has checked the permission to act for the tenant. With `embed` each result is the text's
     `embedding`, whatever the model's task is, with the root's prompt of this name before each text (None: its
     default one). Raises HmiError: inputs that are not those of the model, `invalid_field` (a generative
-    model, an unknown prompt, anything but embeddings of a model for them), `not_found`, `model_not_ready`, `quota_exceeded`, `rate_limited`.
+    model, an unknown prompt, anything but embeddings of a model for them), `not_found`, `model_not_ready`,
+    `quota_exceeded`, `rate_limited`.
     """
     named = require_encoder(resolve_model_cached(tenant, call.model), embed=embed)
     texts = fit_inputs(call.inputs, task="" if embed else named.task, pairs=named.pairs and not embed)

@@ -87,8 +87,9 @@ class Answered:
     """A row that was computed. logits fp32, [C] of a task with one answer for a text, [T, C] or [W, C] of one
     with an answer for each token; ``used`` is the version in the slot that computed them; ``coverage`` says
     what the tables had of it; ``seconds`` are the row's share of its batch; ``given`` [T] uint8 is what each
-    token was given (levels of `hplm.plot`, or COMPUTED), where that was asked for, and so is ``embedding`` [w]
-    fp32, as the root makes it (`Root.sentence`). ``escalates``: its dispatcher sends it on to the level FULL."""
+    token was given (levels of `hplm.plot`, or COMPUTED), and ``embedding`` [w] fp32 what the root makes of
+    its final states (`Root.sentence`), both where that was asked for. ``escalates``: its dispatcher sends it
+    on to the level FULL."""
 
     row: Row
     logits: NDArray[np.float32]

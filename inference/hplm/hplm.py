@@ -28,8 +28,9 @@ class Hplm:
     """What a fine-tuned model adds to its root.
 
     labels: names of the head's outputs: classes; IOB2 tags ("O", "B-x", "I-x"); "value" of a regression;
-    "start" and "end" of question answering; none of embeddings. pairs: inputs have two texts. threshold: the probability from
-    which a label of a multi-label model is predicted. metadata: metadata of the training, stored unchanged.
+    "start" and "end" of question answering; none of embeddings. pairs: inputs have two texts. threshold: the
+    probability from which a label of a multi-label model is predicted. metadata: metadata of the training,
+    stored unchanged.
     """
 
     task: Task

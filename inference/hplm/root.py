@@ -130,7 +130,7 @@ class Root:
             unk_id=tokenizer.id_of(specials.unk),
             source_sha256=checkpoint.sha256,
             n=n,
-            sentence=sentence and sentence.config,
+            sentence=sentence.config if sentence else None,
         )
         return cls(
             config,
@@ -241,8 +241,8 @@ class Root:
         if not (folder / TOKENIZER_FILE).is_file():
             raise HplmError("corrupt_artifact", f"{TOKENIZER_FILE} is missing")
         upper = UpperLayers.load(folder / UPPER_FILE, architecture, config.upper, torch.device(device), dtype)
-        sentence = config.sentence and SentenceModules.load(folder, config.sentence, config.hidden)
-        return cls(config, upper, folder, _sentence=sentence and sentence.to(device))
+        sentence = SentenceModules.load(folder, config.sentence or SentenceConfig(), config.hidden)
+        return cls(config, upper, folder, _sentence=sentence.to(device))
 
 
 def _pooler(architecture: Architecture, found: dict[str, Tensor]) -> dict[str, Tensor] | None:

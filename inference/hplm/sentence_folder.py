@@ -1,7 +1,6 @@
 """Reads what a folder of sentence-transformers adds to a checkpoint: `modules.json` and the files it names.
 
-No code is taken from a folder: the modules are those of this file, by their class names, and every other one is
-refused.
+No code is taken from a folder: modules are known by the names of their classes, and all others are refused.
 """
 
 import re

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from inference.errors import HplmError
 from inference.hplm.artifact_files import read_weights, to_float32, write_weights
+from inference.hplm.heads import mean_state
 from inference.text.sentence_config import NORMALIZE, Activation, PoolingMode, SentenceConfig
 
 DENSE_FILE: Final = "sentence.safetensors"
@@ -52,8 +53,8 @@ class SentenceModules:
                 shapes = f"{tuple(layer.weight.shape)} and {tuple(layer.bias.shape)}"
                 raise HplmError(
                     "corrupt_artifact",
-                    f"dense layer {number} of embeddings: shapes {shapes} are not [w, {width}] and [w], with w "
-                    f"from 1 to {MAX_WIDTH:,}",
+                    f"dense layer {number} of embeddings: shapes {shapes} are not [w, {width}] and [w], with "
+                    f"w from 1 to {MAX_WIDTH:,}",
                 )
             width = out
 
@@ -64,7 +65,7 @@ class SentenceModules:
 
     def embed(self, states: Sequence[Tensor]) -> Tensor:
         """Embeddings [B, w] fp32 of the final states [T, d] of each text's tokens, on their device."""
-        found = torch.stack([self._pooled(each.float()) for each in states])
+        found = torch.stack([self._pooled(each) for each in states])
         layers = iter(self.dense)
         for module in self.config.modules:
             if module == NORMALIZE:
@@ -75,7 +76,8 @@ class SentenceModules:
         return found
 
     def _pooled(self, states: Tensor) -> Tensor:
-        return torch.cat([_pool(states, mode) for mode in self.config.pooling])
+        first, *others = (_pool(states, mode) for mode in self.config.pooling)
+        return torch.cat([first, *others]) if others else first
 
     def to(self, device: torch.device | str) -> "SentenceModules":
         """On the device."""
@@ -102,18 +104,17 @@ class SentenceModules:
 
 
 def _pool(states: Tensor, mode: PoolingMode) -> Tensor:
-    """One vector [d] of a text's states [T, d] fp32, its special tokens among them."""
+    """One vector [d] fp32 of a text's states [T, d], those of its special tokens among them."""
     match mode:
         case "cls":
-            return states[0]
+            return states[0].float()
         case "lasttoken":
-            return states[-1]
+            return states[-1].float()
         case "max":
-            return states.amax(0)
+            return states.amax(0).float()
         case "mean":
-            return states.mean(0)
+            return mean_state(states)
         case "mean_sqrt_len_tokens":
-            return states.sum(0) / len(states) ** 0.5
-        case "weightedmean":
-            weights = torch.arange(1, len(states) + 1, dtype=states.dtype, device=states.device)
-            return weights @ states / weights.sum()
+            return mean_state(states) * len(states) ** 0.5
+    weights = torch.arange(1.0, len(states) + 1, device=states.device)
+    return torch.mv(states.float().T, weights / weights.sum())

@@ -193,8 +193,8 @@ def _embeddings_json(
 
 
 def _scaled(vector: str, options: EmbeddingOptions) -> str:
-    """A base64 vector as it is, or its first dimensions, or all, scaled to length 1. Raises `invalid_field` if
-    it has fewer."""
+    """A base64 vector as it is, or its first dimensions, or all, scaled to length 1. Raises `invalid_field`
+    if it has fewer."""
     dimensions = options.dimensions
     if dimensions is None and not options.normalize:
         return vector

@@ -1,4 +1,4 @@
-"""How a root makes embeddings of texts, as its folder of sentence-transformers says: a section of root.json."""
+"""How a root makes embeddings, which a folder of sentence-transformers says: a section of root.json."""
 
 import json
 from collections.abc import Mapping
