@@ -14,42 +14,15 @@ from inference.errors import HplmError
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.root import Root
 from inference.text.sentence_config import SentenceConfig
+from tests.unit.sentence_files import LIMIT, MODULES, PROMPTS, add_sentence_files, modules, write_json
 from tests.unit.tiny import HIDDEN, tiny_checkpoint
 
-OLD, NEW = "sentence_transformers.models", "sentence_transformers.base.modules"
-TANH = "torch.nn.modules.activation.Tanh"
-DENSE = {"linear.weight": torch.ones(5, HIDDEN), "linear.bias": torch.zeros(5)}
-
-
-def write(file: Path, value: object) -> None:
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(value))
-
-
-def modules(*types: str) -> list[dict[str, Any]]:
-    """The entries of modules.json, in folders as the library names them."""
-    names = [each.rpartition(".")[2] for each in types]
-    return [
-        {"idx": at, "name": str(at), "path": f"{at}_{name}" if at else "", "type": types[at]}
-        for at, name in enumerate(names)
-    ]
+OLD, NEW = MODULES, "sentence_transformers.base.modules"
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a pooling, a dense layer and a norm, as releases before 5.5 saved it."""
-    folder = tiny_checkpoint(tmp_path_factory.mktemp("published"))
-    kinds = ("Transformer", "Pooling", "Dense", "Normalize")
-    write(folder / "modules.json", modules(*(f"{OLD}.{kind}" for kind in kinds)))
-    pooling = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}
-    write(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": HIDDEN, **pooling})
-    dense = {"in_features": HIDDEN, "out_features": 5, "bias": True, "activation_function": TANH}
-    write(folder / "2_Dense" / "config.json", dense)
-    save_file(DENSE, folder / "2_Dense" / "model.safetensors")
-    write(folder / "sentence_bert_config.json", {"max_seq_length": 32, "do_lower_case": False})
-    prompts = {"prompts": {"query": "query: ", "passage": ""}, "default_prompt_name": "query"}
-    write(folder / "config_sentence_transformers.json", prompts)
-    return folder
+    return tiny_checkpoint(tmp_path_factory.mktemp("published"), add_files=add_sentence_files)
 
 
 @pytest.fixture
@@ -63,7 +36,7 @@ def read(folder: Path) -> Root:
 
 
 def change(folder: Path, file: str, **changes: Any) -> None:
-    write(folder / file, {**json.loads((folder / file).read_text()), **changes})
+    write_json(folder / file, {**json.loads((folder / file).read_text()), **changes})
 
 
 def test_a_root_keeps_how_embeddings_are_made(folder: Path, tmp_path: Path) -> None:
@@ -71,9 +44,9 @@ def test_a_root_keeps_how_embeddings_are_made(folder: Path, tmp_path: Path) -> N
     assert root.config.sentence == SentenceConfig(
         pooling=("mean",),
         modules=("tanh", "normalize"),
-        prompts={"query": "query: ", "passage": ""},
+        prompts=PROMPTS,
         default_prompt="query",
-        max_tokens=32,
+        max_tokens=LIMIT,
     )
     root.save(tmp_path / "root")
     loaded = Root.load(tmp_path / "root")
@@ -100,14 +73,14 @@ def test_a_cross_encoder_is_read_as_a_checkpoint_alone(folder: Path) -> None:
 
 
 def set_modules(*types: str) -> Callable[[Path], None]:
-    return lambda folder: write(folder / "modules.json", modules(*types))
+    return lambda folder: write_json(folder / "modules.json", modules(*types))
 
 
 def set_path(number: int, path: str) -> Callable[[Path], None]:
     def set_one(folder: Path) -> None:
         listed = json.loads((folder / "modules.json").read_text())
         listed[number]["path"] = path
-        write(folder / "modules.json", listed)
+        write_json(folder / "modules.json", listed)
 
     return set_one
 
@@ -126,7 +99,7 @@ def pickle_dense(folder: Path) -> None:
 
 
 POOLING, DENSE_CONFIG = "1_Pooling/config.json", "2_Dense/config.json"
-TRANSFORMER, PROMPTS = "sentence_bert_config.json", "config_sentence_transformers.json"
+TRANSFORMER, ABOUT = "sentence_bert_config.json", "config_sentence_transformers.json"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +110,7 @@ TRANSFORMER, PROMPTS = "sentence_bert_config.json", "config_sentence_transformer
         (set_modules(f"{OLD}.Transformer", "custom_code.Pooling"), "custom_code.Pooling"),
         (set_modules("sentence_transformers_evil.Transformer", f"{OLD}.Pooling"), "evil"),
         (set_modules(f"{OLD}.Transformer"), "2 to 10 modules"),
-        (lambda folder: write(folder / "modules.json", {"0": "Transformer"}), "not a list"),
+        (lambda folder: write_json(folder / "modules.json", {"0": "Transformer"}), "not a list"),
         (lambda folder: (folder / "modules.json").write_text("["), "modules.json is not JSON"),
         (set_path(1, "../1_Pooling"), "'../1_Pooling'"),
         (set_path(2, "/etc"), "'/etc'"),
@@ -158,9 +131,9 @@ TRANSFORMER, PROMPTS = "sentence_bert_config.json", "config_sentence_transformer
         (lambda folder: shutil.rmtree(folder / "2_Dense"), "2_Dense: config.json is missing"),
         (setting(TRANSFORMER, max_seq_length=2), "sentence_bert_config.json: texts of 2 tokens"),
         (setting(TRANSFORMER, transformer_task="fill-mask"), "transformer_task fill-mask"),
-        (setting(PROMPTS, prompts={"query": 7}), "Expected `str`, got `int`"),
-        (setting(PROMPTS, prompts={"query": "a" * 5000}), "length <= 4000"),
-        (setting(PROMPTS, default_prompt_name="other"), "'other' is not one of the prompts: query, passage"),
+        (setting(ABOUT, prompts={"query": 7}), "Expected `str`, got `int`"),
+        (setting(ABOUT, prompts={"query": "a" * 5000}), "length <= 4000"),
+        (setting(ABOUT, default_prompt_name="other"), "'other' is not one of the prompts: query, passage"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(
