@@ -1,6 +1,7 @@
 """Embeddings of texts as sentence-transformers makes them: pooling, dense layers and norms."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,6 @@ def _pool(states: Tensor, mode: PoolingMode) -> Tensor:
         case "mean":
             return mean_state(states)
         case "mean_sqrt_len_tokens":
-            return mean_state(states) * len(states) ** 0.5
+            return mean_state(states) * math.sqrt(len(states))
     weights = torch.arange(1.0, len(states) + 1, device=states.device)
     return torch.mv(states.float().T, weights / weights.sum())

@@ -278,11 +278,12 @@ def test_failed_batch_names_the_wrong_line(api: APIClient, served: Served, ids: 
 def test_batch_of_embeddings_has_the_vectors_of_single_requests(
     api: APIClient, worker: InferenceWorker, served: Served
 ) -> None:
-    body = {"model": "places", "input": TEXTS[:2]}
+    body: dict[str, Any] = {"model": "places", "input": TEXTS[:2]}
     url = "/v1/embeddings"
+    options: list[dict[str, Any]] = [{}, {"dimensions": 4}, {"dimensions": 10**6}, {"prompt_name": "?"}]
     sent = [
         {"custom_id": str(at), "method": "POST", "url": url, "body": body | more}
-        for at, more in enumerate(({}, {"dimensions": 4}, {"dimensions": 10**6}, {"prompt_name": "?"}))
+        for at, more in enumerate(options)
     ]
     made = api.post("/v1/batches", openai_batch(served, url, lines_of(sent)), format="json").json()
     run_batch(key_of(made))
