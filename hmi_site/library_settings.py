@@ -117,6 +117,7 @@ SPECTACULAR_SETTINGS = {
         "BatchState": "inference.batches.models.BatchState",
         "CheckKind": "tenants.datasets.models.upload.CheckKind",
         "CheckState": "tenants.datasets.models.upload.CheckState",
+        "DatasetTask": "tenants.datasets.models.dataset.DATASET_TASK_CHOICES",
         "DeliveryState": "tenants.webhooks.models.DeliveryState",
         "EventKind": "tenants.webhooks.models.EventKind",
         "InvitationState": "tenants.accounts.models.invitation.InvitationState",

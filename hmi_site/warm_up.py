@@ -12,6 +12,7 @@ from inference.api.prepared_request import prepare_request
 from inference.api.submitter import submitter
 from inference.api.validation import InferCall
 from inference.openai.prepared_completion import generative_codec
+from inference.text.tasks import EMBEDDING
 from tenants.accounts.authentication import api_key_from
 from tenants.base.errors import HmiError
 from tenants.base.scope import empty_scope, platform_scope, tenant_scope
@@ -59,4 +60,5 @@ def prepare_a_request_for_each_root() -> None:
             if model.is_generative:
                 generative_codec(model.root_digest)
             else:
-                prepare_request(InferCall(model=hplm.name, inputs=["Is it warm?"]), tenant=hplm.tenant)
+                call = InferCall(model=hplm.name, inputs=["Is it warm?"])
+                prepare_request(call, tenant=hplm.tenant, embed=model.task == EMBEDDING)

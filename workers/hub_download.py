@@ -32,8 +32,11 @@ _ALLOW_PATTERNS: Final = [
     *("config.json", "tokenizer.json", "model*.safetensors", "model.safetensors.index.json"),
     "spm.model",
     *("generation_config.json", "tokenizer_config.json", "chat_template.jinja"),  # of decoders
+    # of sentence-transformers, whose modules lie in folders of their own: `2_Dense`
+    *("modules.json", "config_sentence_transformers.json", "sentence_*_config.json"),
+    *("[1-9]_*/config.json", "[1-9]_*/model.safetensors"),
 ]
-_IGNORE_PATTERNS: Final = ["*/*"]
+_IGNORE_PATTERNS: Final = ["*/*/*", "[!1-9]*/*", "?[!_]*/*"]
 _SHA256_CHARACTERS: Final = 64
 _ANSWER_S: Final = 30.0
 

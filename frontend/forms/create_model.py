@@ -13,7 +13,7 @@ from frontend.forms.base import slug_field
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
 from tenants.base.row_ids import row_id
-from tenants.datasets.models import GENERATIVE_TASKS, Task
+from tenants.datasets.models import DATASET_TASK_CHOICES, GENERATIVE_TASKS
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import RootKind
@@ -185,7 +185,7 @@ def step_of(data: QueryDict) -> CreateStep:
 class DataFilter(forms.Form):
     """The filter of the datasets in the first step."""
 
-    task = forms.ChoiceField(label="Task", required=False, choices=[("", "All tasks"), *Task.choices])
+    task = forms.ChoiceField(label="Task", required=False, choices=[("", "All tasks"), *DATASET_TASK_CHOICES])
     q = forms.CharField(
         label="Name",
         required=False,

@@ -14,7 +14,7 @@ from django.core.files.uploadedfile import UploadedFile
 from tenants.datasets.formats.columns import FileColumns, task_columns
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
 from tenants.datasets.formats.rows import required_columns
-from tenants.datasets.models import CheckKind, CheckState, Task, UploadCheck
+from tenants.datasets.models import DATASET_TASK_CHOICES, CheckKind, CheckState, Task, UploadCheck
 
 COLUMN_LABELS = {
     "text": "Text",
@@ -170,7 +170,7 @@ class DatasetForm(UploadForm):
     name = _name_field()
     task = forms.ChoiceField(
         label="Task",
-        choices=Task.choices,
+        choices=DATASET_TASK_CHOICES,
         initial=Task.CLASSIFICATION,
         widget=forms.RadioSelect({"data-clears": "columns preview"}),
     )

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from django.http import HttpRequest
 
-from frontend.presenters.snippets import KEY_VARIABLE, completion_snippets, snippets_of
+from frontend.presenters.snippets import KEY_VARIABLE, completion_snippets, embedding_snippets, snippets_of
 from tenants.accounts.models import Tenant
+from tenants.datasets.models import Task
 from versiontree.tree.selectors.callable_hplms import CallableHplm, InputKind
 
 INPUTS: Final[Mapping[InputKind, str | dict[str, str]]] = {
@@ -30,8 +31,13 @@ class SampleCall:
 def sample_calls(request: HttpRequest, tenant: Tenant, offer: CallableHplm) -> list[SampleCall]:
     """The call of a model with curl, and with the libraries that most programs use."""
     model = f"{tenant.slug}/{offer.reference}"
-    if offer.input_kind.is_generative:
-        snippets = completion_snippets(request.build_absolute_uri("/v1"), offer.task, model)
+    if offer.input_kind.is_generative or offer.task == Task.EMBEDDING:
+        base_url = request.build_absolute_uri("/v1")
+        snippets = (
+            embedding_snippets(base_url, model)
+            if offer.task == Task.EMBEDDING
+            else completion_snippets(base_url, offer.task, model)
+        )
         return [SampleCall("curl", snippets.curl), SampleCall("Python (OpenAI)", snippets.python)]
     inputs = [INPUTS[offer.input_kind]]
     snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), {"model": model, "inputs": inputs})

@@ -32,21 +32,31 @@ def completion_snippets(base_url: str, task: Task, model: str) -> Snippets:
         body = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
         return Snippets(
             _curl(f"{base_url}/chat/completions", body),
-            _openai_python(base_url, "chat.completions", body, "message.content"),
+            _openai_python(base_url, "chat.completions", body, "choices[0].message.content"),
         )
     body = {"model": model, "prompt": "Once upon a time", "max_tokens": 64}
     return Snippets(
-        _curl(f"{base_url}/completions", body), _openai_python(base_url, "completions", body, "text")
+        _curl(f"{base_url}/completions", body),
+        _openai_python(base_url, "completions", body, "choices[0].text"),
     )
 
 
-def _openai_python(base_url: str, resource: str, body: Mapping[str, Any], text: str) -> str:
+def embedding_snippets(base_url: str, model: str) -> Snippets:
+    """Return the code that asks a model for embeddings; `base_url` ends in `/v1`."""
+    body = {"model": model, "input": ["A text to read."]}
+    return Snippets(
+        _curl(f"{base_url}/embeddings", body),
+        _openai_python(base_url, "embeddings", body, "data[0].embedding"),
+    )
+
+
+def _openai_python(base_url: str, resource: str, body: Mapping[str, Any], shown: str) -> str:
     fields = "".join(f"    {name}={value!r},\n" for name, value in body.items())
     return (
         "import os\n\nfrom openai import OpenAI\n\n"
         f"client = OpenAI(base_url={base_url!r}, api_key=os.environ[{KEY_VARIABLE!r}])\n"
         f"answer = client.{resource}.create(\n{fields})\n"
-        f"print(answer.choices[0].{text})"
+        f"print(answer.{shown})"
     )
 
 

@@ -29,7 +29,7 @@ from frontend.presenters.version_page import exports_of, lineage_rows
 from frontend.presenters.versions import measurements, version_rows
 from frontend.shortcuts import action_result, paginate, redirect_to, render_page, run_action, submit_form
 from tenants.accounts.models import Role, Tenant
-from tenants.datasets.models import GENERATIVE_TASKS
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from tenants.usage.selectors import UsageBy, UsageFilter, usage_by
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Alias, Hplm, Version
@@ -210,7 +210,8 @@ def model_page(
         "exports": exports_of(tenant, steps),
         "usage": _usage(tenant, model),
         "calls": _calls(request, model, aliases),
-        "is_generative": model.task in GENERATIVE_TASKS,
+        "has_labels": model.task not in (*GENERATIVE_TASKS, Task.EMBEDDING),
+        "is_trained": model.task != Task.EMBEDDING,
         "form": form,
         "canary_form": canary_form or (form and CanaryForm(model)),
         "canaries": canary_trials(tenant, aliases),

@@ -21,7 +21,7 @@ from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.generation import GenerationForm
 from frontend.forms.playground import ChosenModels, PlaygroundForm, chosen_models
 from frontend.presenters.playground import Column, Examples, chat_columns, column_of, examples_of
-from frontend.presenters.snippets import Snippets, snippets_of
+from frontend.presenters.snippets import Snippets, embedding_snippets, snippets_of
 from frontend.shortcuts import render_page
 from inference.api.infer import InferRun
 from inference.api.pending_response import Outcome, respond_later
@@ -33,7 +33,7 @@ from inference.api.validation import InferCall
 from inference.queueing.messages import InferReply
 from tenants.accounts.models import Tenant
 from tenants.base.errors import INTERNAL_MESSAGE, ErrorCode, HmiError
-from tenants.datasets.models import Split
+from tenants.datasets.models import Split, Task
 from tenants.datasets.selectors.previews import dataset_first_rows
 from tenants.usage.models import RequestApi
 from versiontree.tree.selectors.callable_hplms import (
@@ -231,10 +231,13 @@ def _send_one(request: TenantRequest, offer: CallableHplm, form: PlaygroundForm,
     """Send the request to one model."""
     tenant, given, quality = request.access.tenant, form.given(), form.chosen_quality()
     input_ = given if len(given) > 1 else given["text"]
-    body = {"model": f"{tenant.slug}/{offer.reference}", "inputs": [input_]} | (
-        {"quality": quality} if quality else {}
+    model = f"{tenant.slug}/{offer.reference}"
+    body = {"model": model, "inputs": [input_]} | ({"quality": quality} if quality else {})
+    snippets = (
+        embedding_snippets(request.build_absolute_uri("/v1"), model)
+        if offer.task == Task.EMBEDDING
+        else snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
     )
-    snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
     request_id = f"{get_contextvars()['request_id'][:60]}-{number}"
     trace = RequestTrace(RequestApi.PLAYGROUND, request_id, tenant, reference=offer.reference)
     sent = SentRequest(number, offer, snippets, given, trace)

@@ -17,7 +17,7 @@ from structlog.contextvars import bind_contextvars
 from inference.api.admission import AdmissionRequest
 from inference.api.rates.limits import DailyLimit, Limits, daily_limit, limits_of
 from inference.api.rates.spending import TooLongRefusal, reading_texts
-from inference.api.validation import InferCall, default_policy, fit_inputs
+from inference.api.validation import InferCall, default_policy, fit_inputs, invalid
 from inference.cascade.answer_plan import AnswerPlan
 from inference.cascade.dispatcher import HASH_BYTES, draw
 from inference.cascade.profile import CascadeProfile
@@ -29,6 +29,7 @@ from inference.text.codec import TextCodec
 from inference.text.encode import TooManyTokens
 from inference.text.encodings import EncodedInput, InferInput, outputs_at
 from inference.text.outputs import OutputNames, Outputs
+from inference.text.sentence_config import SentenceConfig
 from inference.text.tokenization import Encoding, TextTokenizer, root_has_tables
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.base.errors import ErrorCode, HmiError
@@ -95,18 +96,23 @@ def prepare_request(
     key: ApiKey | None = None,
     request_id: str | None = None,
     embed: bool = False,
+    prompt_name: str | None = None,
 ) -> PreparedRequest:
     """Resolve the model of the call for `tenant`, choose between an alias's version and its canary, and
     tokenise the inputs.
 
     The caller has checked the permission to act for the tenant. With `embed` each result is the text's
-    `embedding`, whatever the model's task is. Raises HmiError: inputs that are not those of the model,
-    `invalid_field` (a generative model), `not_found`, `model_not_ready`, `quota_exceeded`, `rate_limited`.
+    `embedding`, whatever the model's task is, with the root's prompt of this name before each text (None: its
+    default one). Raises HmiError: inputs that are not those of the model, `invalid_field` (a generative
+    model, an unknown prompt, anything but embeddings of a model for them), `not_found`, `model_not_ready`,
+    `quota_exceeded`, `rate_limited`.
     """
-    named = require_encoder(resolve_model_cached(tenant, call.model))
+    named = require_encoder(resolve_model_cached(tenant, call.model), embed=embed)
     texts = fit_inputs(call.inputs, task="" if embed else named.task, pairs=named.pairs and not embed)
     daily = daily_limit(tenant)
     resolved = version_for(named, texts)
+    if embed:
+        texts = with_prompt(texts, root=resolved.root_digest, name=prompt_name)
     codec = text_codec(
         root=resolved.root_digest, version=resolved.digest, cascade=resolved.cascade, embed=embed
     )
@@ -168,6 +174,24 @@ def _tokenizer(root: str) -> TextTokenizer:
     return cached(f"tokenizer:{root}", lambda: _read(TextTokenizer.of_root, "root", root), KEPT_S)
 
 
+def with_prompt(
+    inputs: Sequence[InferInput], *, root: str, name: str | None = None
+) -> tuple[InferInput, ...]:
+    """The inputs for embeddings, with the prompt of this name before each text (None: the default one of the
+    root, by its digest). Raises HmiError(invalid_field) for an unknown name."""
+    config = _sentence_config(root)
+    try:
+        prompt = config.prompt(name)
+    except KeyError:
+        names = f"Its prompts: {', '.join(config.prompts)}." if config.prompts else "It has no prompts."
+        raise invalid("prompt_name", f"The model's root has no prompt {str(name)[:64]!a}. {names}") from None
+    return tuple(InferInput(f"{prompt}{given.text}") for given in inputs) if prompt else tuple(inputs)
+
+
+def _sentence_config(root: str) -> SentenceConfig:
+    return cached(f"sentence:{root}", lambda: _read(SentenceConfig.of_root, "root", root), KEPT_S)
+
+
 def _codec(root: str, version: str, cascade: str) -> TextCodec:
     tokenizer = _tokenizer(root)
     names = _read(OutputNames.load, "hplm", version)
@@ -176,7 +200,8 @@ def _codec(root: str, version: str, cascade: str) -> TextCodec:
 
 
 def _codec_of_root(root: str) -> TextCodec:
-    return TextCodec(_tokenizer(root), None, tables=_has_tables(root))
+    tokenizer = _sentence_config(root).tokenizer(_tokenizer(root))
+    return TextCodec(tokenizer, None, tables=_has_tables(root))
 
 
 def _has_tables(root: str) -> bool:

@@ -126,11 +126,19 @@ class InferAPIView(APIView):
         return tenant
 
     def submit(
-        self, request: Request, call: InferCall, *, tenant: Tenant, embed: bool = False
+        self,
+        request: Request,
+        call: InferCall,
+        *,
+        tenant: Tenant,
+        embed: bool = False,
+        prompt_name: str | None = None,
     ) -> SubmittedCall[Any]:
-        """Prepare and submit the call. With ``embed`` the results are embeddings."""
-        key = key_of(request)
-        prepared = prepare_request(call, tenant=tenant, key=key, request_id=self.request_id, embed=embed)
+        """Prepare and submit the call. ``embed``, ``prompt_name``: as `prepare_request` has them."""
+        key, name = key_of(request), self.request_id
+        prepared = prepare_request(
+            call, tenant=tenant, key=key, request_id=name, embed=embed, prompt_name=prompt_name
+        )
         self.request_trace.set_prepared(prepared)
         run = InferRun(prepared, self.request_trace)
         run.submit()

@@ -63,7 +63,7 @@ class EncoderEndpoint:
     embeds = False
 
     def check_model(self, model: ResolvedModel) -> ResolvedModel:
-        return require_encoder(model)
+        return require_encoder(model, embed=self.embeds)
 
     def open_client(self, client: InferClient, model: ResolvedModel, batch: str) -> BatchClient:
         codec = text_codec(

@@ -34,7 +34,7 @@ from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.errors import HplmError
 from inference.hplm.attention import add_encoder_layout
-from inference.hplm.heads import head_outputs, mean_state, read_back
+from inference.hplm.heads import head_outputs, read_back
 from inference.hplm.lower_states import finish_lower_states
 from inference.hplm.pets import UpperShape
 from inference.hplm.plot_lookup import LookupResult
@@ -246,11 +246,21 @@ class Executor:
         states = finish_lower_states(found, upper.dtype, upload)
         last = upper(states.states, sequences, feed, callback.before)
         outputs = head_outputs(feed.heads(), last, sequences, states.states)
-        means = _means(rows, last, sequences)
-        arrays = read_back([*outputs, *means.values()])
+        embeddings = self._embeddings(rows, last, sequences)
+        arrays = read_back([*outputs, *embeddings.values()])
         logits = list(map(_asked_for, rows, arrays))
         escalated = escalated_rows(rows, logits, states.coverage)
-        return BatchOutputs(states, dict(zip(means, arrays[len(rows) :], strict=True)), logits, escalated)
+        return BatchOutputs(
+            states, dict(zip(embeddings, arrays[len(rows) :], strict=True)), logits, escalated
+        )
+
+    def _embeddings(self, rows: list[Row], last: Tensor, sequences: PackedSequences) -> dict[int, Tensor]:
+        """The embedding of each row that asks for it, by its place."""
+        places = [at for at, row in enumerate(rows) if row.embed]
+        if not places:
+            return {}
+        parts = sequences.split(last)
+        return dict(zip(places, self.root.sentence.embed([parts[at] for at in places]), strict=True))
 
 
 def _asked_for(row: Row, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -259,13 +269,13 @@ def _asked_for(row: Row, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _outcomes(rows: list[Row], leases: Leases, result: BatchResult) -> list[Outcome]:
-    states, means, logits, escalated = result.outputs
+    states, embeddings, logits, escalated = result.outputs
     shares = _shares(rows, leases, result.seconds)
     tenants = len({row.model.tenant for row in rows})
     outcomes: list[Outcome] = []
     for at, row in enumerate(rows):
-        mean = means.get(at)
-        if not all(bool(np.isfinite(found).all()) for found in (logits[at], mean) if found is not None):
+        embedding = embeddings.get(at)
+        if not all(bool(np.isfinite(found).all()) for found in (logits[at], embedding) if found is not None):
             outcomes.append(Failed(row, FAILED, "the model gave numbers that are not finite"))
             continue
         outcomes.append(
@@ -278,19 +288,11 @@ def _outcomes(rows: list[Row], leases: Leases, result: BatchResult) -> list[Outc
                 batch_rows=len(rows),
                 batch_tenants=tenants,
                 given=states.token_levels[at],
-                mean=mean,
+                embedding=embedding,
                 escalates=at in escalated,
             )
         )
     return outcomes
-
-
-def _means(rows: list[Row], last: Tensor, sequences: PackedSequences) -> dict[int, Tensor]:
-    """The mean final state of each row that asks for it, by its place."""
-    if not any(row.embed for row in rows):
-        return {}
-    parts = sequences.split(last)
-    return {at: mean_state(parts[at]) for at, row in enumerate(rows) if row.embed}
 
 
 def _shares(rows: list[Row], leases: Leases, seconds: StageSeconds) -> list[StageSeconds]:

@@ -61,12 +61,12 @@ class GivenUpError(Exception):
 
 
 class BatchOutputs(NamedTuple):
-    """What was computed of a batch: its states at the cut, the mean final states that were asked for by the
-    place of their row, and the logits of each row. escalated: the places of those that go on to the
+    """What was computed of a batch: its states at the cut, the embeddings that were asked for by the place of
+    their row, and the logits of each row. escalated: the places of those that go on to the
     level FULL."""
 
     states: LowerLayersOutput
-    means: Mapping[int, NDArray[np.float32]]
+    embeddings: Mapping[int, NDArray[np.float32]]
     logits: list[NDArray[np.float32]]
     escalated: Collection[int]
 

@@ -30,7 +30,7 @@ class Row:
     their types [T] int64; ``chain`` names the PLOT chain that the model was trained on; ``level`` says how
     its lower layers are had; ``dispatcher`` decides whether an answer from the tables goes on to the level
     FULL, by ``text_hash`` where chance does (None: it never does); ``explain``: report the table
-    level of each token; ``embed``: return the mean of its final states; ``outputs_at`` [W] int64: the tokens
+    level of each token; ``embed``: return its embedding, too; ``outputs_at`` [W] int64: the tokens
     whose outputs are returned, of a task with outputs for each (None: all). ``work``: the tokens
     that would take as long at the level TABLE."""
 
@@ -87,8 +87,9 @@ class Answered:
     """A row that was computed. logits fp32, [C] of a task with one answer for a text, [T, C] or [W, C] of one
     with an answer for each token; ``used`` is the version in the slot that computed them; ``coverage`` says
     what the tables had of it; ``seconds`` are the row's share of its batch; ``given`` [T] uint8 is what each
-    token was given (levels of `hplm.plot`, or COMPUTED), where that was asked for, and ``mean`` [d] fp32 that
-    of the final states of its tokens. ``escalates``: its dispatcher sends it on to the level FULL."""
+    token was given (levels of `hplm.plot`, or COMPUTED), and ``embedding`` [w] fp32 what the root makes of
+    its final states (`Root.sentence`), both where that was asked for. ``escalates``: its dispatcher sends it
+    on to the level FULL."""
 
     row: Row
     logits: NDArray[np.float32]
@@ -98,7 +99,7 @@ class Answered:
     batch_rows: int
     batch_tenants: int
     given: NDArray[np.uint8] | None = None
-    mean: NDArray[np.float32] | None = None
+    embedding: NDArray[np.float32] | None = None
     escalates: bool = False
 
 

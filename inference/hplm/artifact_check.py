@@ -144,5 +144,5 @@ def check_hplm(folder: Path, config: RootConfig, cascade: Path | None = None) ->
 def check_cascade(folder: Path, hplm: Hplm) -> None:
     """Load the cascade of an hPLM, if it has one, and check that it is of the same kind of outputs."""
     profile = CascadeProfile.load(folder)
-    if profile is not None and profile.kind != OUTPUT_KINDS[hplm.task]:
+    if profile is not None and profile.kind != OUTPUT_KINDS.get(hplm.task):
         raise HplmError("corrupt_artifact", f"{CASCADE_FILE} is of {profile.kind}, the model of {hplm.task}")

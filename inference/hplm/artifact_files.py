@@ -22,15 +22,20 @@ def read_json(
     path: Path, *, missing: str = "corrupt_artifact", damaged: str = "corrupt_artifact"
 ) -> dict[str, Any]:
     """The JSON object in a file. Raises HplmError with code `missing` or `damaged`."""
-    if not path.is_file():
-        raise HplmError(missing, f"{path.name} is missing")
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:  # thousands of nested brackets recurse too deep
-        raise HplmError(damaged, f"{path.name} is not JSON: {error}") from error
+    value = read_json_value(path, missing=missing, damaged=damaged)
     if not isinstance(value, dict):
         raise HplmError(damaged, f"{path.name} is not a JSON object")
     return value
+
+
+def read_json_value(path: Path, *, missing: str, damaged: str) -> object:
+    """The JSON value in a file. Raises as `read_json`."""
+    if not path.is_file():
+        raise HplmError(missing, f"{path.name} is missing")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:  # thousands of nested brackets recurse too deep
+        raise HplmError(damaged, f"{path.name} is not JSON: {error}") from error
 
 
 def read_artifact_json(path: Path) -> dict[str, Any]:

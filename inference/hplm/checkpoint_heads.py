@@ -22,6 +22,7 @@ from inference.hplm.families import family_for
 from inference.hplm.heads import ACTIVATIONS, INNER_NORM_EPS, Activation, Head, HeadLayer, Pooling
 from inference.hplm.hplm import Hplm, check_output_count
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
+from inference.hplm.sentence_folder import MODULES_FILE
 from inference.text.tasks import (
     CLASSIFICATION,
     FIXED_LABELS,
@@ -43,24 +44,24 @@ _POOLINGS: Final[Mapping[str, Pooling]] = {"cls": "cls", "mean": "mean"}
 def checkpoint_hplm(
     folder: Path, layers_below_cut: Callable[[int], int], *, pairs: bool = False
 ) -> Hplm | None:
-    """The model of a checkpoint's task head: an empty PET in the upper layers, and the head.
+    """The model of a checkpoint's task head: an empty PET in the upper layers, and the head. Of a folder of
+    sentence-transformers, one that gives embeddings.
 
-    None if the checkpoint has no head for whole texts or for tokens. layers_below_cut: of how many layers how
-    many are below the cut. pairs: whether it reads two texts, which no checkpoint says. Its answers at the
-    level FULL are those of transformers. Raises HplmError(unsupported_checkpoint) for a head that cannot be
-    served, and why.
+    None if the checkpoint is no such folder and has no head for whole texts or for tokens. layers_below_cut:
+    of how many layers how many are below the cut. pairs: whether it reads two texts, which no checkpoint
+    says. Its answers at the level FULL are those of transformers. Raises
+    HplmError(unsupported_checkpoint) for a head that cannot be served, and why.
     """
     raw = read_json(folder / "config.json", missing="checkpoint_not_found", damaged="unsupported_checkpoint")
     family = family_for(raw)
-    task = _task(raw)
+    task, architecture = _task(raw), family.parse(raw)
+    upper = architecture.layers - layers_below_cut(architecture.layers)
+    shape = UpperShape(upper, architecture.hidden, architecture.inner)
     if task is None:
-        return None
-    architecture = family.parse(raw)
+        return Hplm.of_embeddings(shape) if (folder / MODULES_FILE).is_file() else None
     try:
         head = _read_head(_outside_tensors(folder, family.prefix), task, architecture, raw)
         task = _text_task(raw, head.num_labels) if task not in PER_TOKEN else task
-        upper = architecture.layers - layers_below_cut(architecture.layers)
-        shape = UpperShape(upper, architecture.hidden, architecture.inner)
         labels = _labels(raw, task, head.num_labels)
         pet = PetWeights(PetSpec(), shape, {})
         return Hplm(task, labels, pet, head, pairs=pairs or task == QUESTION_ANSWERING)

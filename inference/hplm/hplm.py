@@ -16,9 +16,9 @@ from inference.hplm.artifact_files import (
     write_weights,
 )
 from inference.hplm.heads import Activation, Head, Pooling
-from inference.hplm.pets import PetWeights
+from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 from inference.text.outputs import HPLM_FILE
-from inference.text.tasks import DEFAULT_THRESHOLD, FIXED_LABELS, PER_TOKEN, TASKS, Task
+from inference.text.tasks import DEFAULT_THRESHOLD, EMBEDDING, ENCODER_TASKS, FIXED_LABELS, PER_TOKEN, Task
 
 WEIGHTS_FILE = "hplm.safetensors"
 
@@ -28,8 +28,9 @@ class Hplm:
     """What a fine-tuned model adds to its root.
 
     labels: names of the head's outputs: classes; IOB2 tags ("O", "B-x", "I-x"); "value" of a regression;
-    "start" and "end" of question answering. pairs: inputs have two texts. threshold: the probability from
-    which a label of a multi-label model is predicted. metadata: metadata of the training, stored unchanged.
+    "start" and "end" of question answering; none of embeddings. pairs: inputs have two texts. threshold: the
+    probability from which a label of a multi-label model is predicted. metadata: metadata of the training,
+    stored unchanged.
     """
 
     task: Task
@@ -41,18 +42,27 @@ class Hplm:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.task not in TASKS:
+        if self.task not in ENCODER_TASKS:
             raise HplmError("corrupt_artifact", f"unknown task {self.task!r}")
         if len(self.labels) != self.head.num_labels or len(set(self.labels)) != len(self.labels):
             raise HplmError(
                 "corrupt_artifact", f"{len(self.labels)} labels for a head of {self.head.num_labels}"
             )
+        if (self.task == EMBEDDING) is bool(self.labels):
+            raise HplmError("corrupt_artifact", f"{len(self.labels)} labels of {self.task}")
         if self.labels != FIXED_LABELS.get(self.task, self.labels):
             raise HplmError("corrupt_artifact", f"labels of {self.task} are not {', '.join(self.labels)}")
         if self.head.reading.per_token != (self.task in PER_TOKEN):
             raise HplmError("corrupt_artifact", f"a head that reads {self.head.pooling} for {self.task}")
         if self.head.hidden != self.pet.shape.hidden:
             raise HplmError("corrupt_artifact", "head and PET differ in the hidden size")
+
+    @classmethod
+    def of_embeddings(cls, shape: UpperShape) -> "Hplm":
+        """A model that gives the embeddings of a root with upper layers of this shape, and nothing else: its
+        PET changes nothing, and its head has no outputs."""
+        head = Head(torch.zeros(0, shape.hidden), torch.zeros(0))
+        return cls(EMBEDDING, (), PetWeights.initial(PetSpec(), shape), head)
 
     @property
     def table_only(self) -> bool:

@@ -25,6 +25,9 @@ from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.fragments import DEFAULT_N
 from inference.hplm.int8_scales import Int8Scales
 from inference.hplm.root_config import RootConfig
+from inference.hplm.sentence_folder import read_sentence_modules
+from inference.hplm.sentence_modules import SentenceModules
+from inference.text.sentence_config import SentenceConfig
 from inference.text.tokenization import ROOT_FILE, TOKENIZER_FILE, TextTokenizer
 
 
@@ -88,6 +91,7 @@ class Root:
     _lower: FullLower | None = None
     _lm_head: LmHead | None = None
     _pooler: dict[str, Tensor] | None = None
+    _sentence: SentenceModules | None = None
 
     @classmethod
     def from_checkpoint(
@@ -108,6 +112,12 @@ class Root:
         count = architecture.layers // 2 if lower is None else lower
         tokenizer = _checkpoint_tokenizer(checkpoint, max_tokens)
         specials = tokenizer.specials
+        sentence = read_sentence_modules(
+            checkpoint.path,
+            hidden=architecture.hidden,
+            max_tokens=tokenizer.max_tokens,
+            lower_case=tokenizer.lower_case,
+        )
         config = RootConfig(
             name=name or checkpoint.name,
             architecture=architecture,
@@ -120,6 +130,7 @@ class Root:
             unk_id=tokenizer.id_of(specials.unk),
             source_sha256=checkpoint.sha256,
             n=n,
+            sentence=sentence.config if sentence else None,
         )
         return cls(
             config,
@@ -128,6 +139,7 @@ class Root:
             _lower=FullLower.from_checkpoint(architecture, weights, count),
             _lm_head=LmHead.from_checkpoint(architecture, weights),
             _pooler=_pooler(architecture, select_prefix(weights, "pooler.")),
+            _sentence=sentence,
         )
 
     @property
@@ -194,6 +206,12 @@ class Root:
             self._pooler = _pooler(self.config.architecture, stored)
         return self._pooler
 
+    @property
+    def sentence(self) -> SentenceModules:
+        """What makes embeddings: that of the checkpoint, else the mean of a text's final states, of length
+        1."""
+        return self._sentence or SentenceModules(SentenceConfig(), self.config.hidden)
+
     def save(self, folder: Path, report: dict[str, Any] | None = None) -> None:
         """Write the root's files into `folder`. ``report``: of its conversion, for root.json."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -208,6 +226,7 @@ class Root:
         pooler = self.pooler()
         if pooler is not None:
             write_weights(folder / POOLER_FILE, pooler)
+        self.sentence.save(folder)
 
     @classmethod
     def load(
@@ -222,7 +241,8 @@ class Root:
         if not (folder / TOKENIZER_FILE).is_file():
             raise HplmError("corrupt_artifact", f"{TOKENIZER_FILE} is missing")
         upper = UpperLayers.load(folder / UPPER_FILE, architecture, config.upper, torch.device(device), dtype)
-        return cls(config, upper, folder)
+        sentence = SentenceModules.load(folder, config.sentence or SentenceConfig(), config.hidden)
+        return cls(config, upper, folder, _sentence=sentence.to(device))
 
 
 def _pooler(architecture: Architecture, found: dict[str, Tensor]) -> dict[str, Tensor] | None:

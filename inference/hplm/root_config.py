@@ -9,7 +9,8 @@ from inference.errors import HplmError
 from inference.hplm.architecture import Architecture
 from inference.hplm.artifact_files import FORMAT, read_artifact_json
 from inference.hplm.fragments import DEFAULT_N, MAX_ID, MAX_N, MIN_N, UNIGRAM, level_names
-from inference.text.tokenization import ROOT_FILE
+from inference.text.sentence_config import SECTION, SentenceConfig
+from inference.text.tokenization import MIN_TOKENS, ROOT_FILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,7 @@ class RootConfig:
     of fragments that the root's tables hold, by their names (default: all), which lookups take in the order
     of `fallback_order`. tables: whether it was converted, so that tables can stand for its lower layers; of
     others every text is computed in full. source_sha256: of the checkpoint's weight files. report: of the
-    conversion.
+    conversion. sentence: how embeddings are made, if the checkpoint says so.
     """
 
     name: str
@@ -38,6 +39,7 @@ class RootConfig:
     tables: bool = True
     format: int = FORMAT
     report: dict[str, Any] = field(default_factory=dict)
+    sentence: SentenceConfig | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.lower < self.layers:
@@ -48,7 +50,7 @@ class RootConfig:
             raise HplmError(
                 "unsupported_checkpoint", f"fragments have {MIN_N} to {MAX_N} tokens, not {self.n}"
             )
-        if self.max_tokens < max(self.n, 3):
+        if self.max_tokens < max(self.n, MIN_TOKENS):
             raise HplmError("unsupported_checkpoint", f"max_tokens {self.max_tokens} leaves no room for text")
         if self.vocab > MAX_ID:
             raise HplmError(
@@ -102,7 +104,10 @@ class RootConfig:
         return self.layers - self.lower
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        fields = dataclasses.asdict(self)
+        if self.sentence is None:
+            del fields[SECTION]
+        return fields
 
     @classmethod
     def load(cls, folder: Path) -> "RootConfig":
@@ -116,6 +121,8 @@ class RootConfig:
         if not isinstance(architecture, dict):
             raise HplmError("corrupt_artifact", "root.json: architecture is missing")
         try:
+            if (sentence := raw.get(SECTION)) is not None:
+                raw = {**raw, SECTION: SentenceConfig.from_json(sentence)}
             return cls(**{**raw, "architecture": Architecture.from_json(architecture)})
         except TypeError as error:
             raise HplmError("corrupt_artifact", f"root.json: {error}") from error

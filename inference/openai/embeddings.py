@@ -15,6 +15,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema, inline_serializ
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from inference.api.prepared_request import with_prompt
 from inference.api.schema import HEADER_PARAMETERS, answer_headers
 from inference.api.validation import InferCall, fit_inputs, invalid, parse_call
 from inference.api.views import InferAPIView, json_response
@@ -31,7 +32,8 @@ from versiontree.tree.resolution import ResolvedModel
 
 FLOAT, BASE64 = "float", "base64"
 ENCODINGS: Final = (FLOAT, BASE64)
-FIELDS: Final = ("model", "input", "encoding_format", "dimensions")
+FIELDS: Final = ("model", "input", "encoding_format", "dimensions", "prompt_name")
+NORMALIZE: Final = ("normalize", "normalized")
 LANGCHAIN_HINT: Final = "OpenAIEmbeddings(check_embedding_ctx_length=False)"
 """LangChain's class counts tokens, and sends their ids, unless it is told not to."""
 
@@ -43,10 +45,13 @@ class EmbeddingsRequestSerializer(serializers.Serializer[Any]):
     input = serializers.JSONField(help_text="A text, or a list of texts.")
     encoding_format = ChoiceField(ENCODINGS, required=False, default=FLOAT)
     dimensions = serializers.IntegerField(required=False, min_value=1)
+    prompt_name = serializers.CharField(
+        required=False, help_text="Of a prompt of the model's root, which is put before each text."
+    )
 
 
 class EmbeddingSerializer(serializers.Serializer[Any]):
-    """A vector of length 1: numbers, or base64 of little-endian fp32."""
+    """A vector: numbers, or base64 of little-endian fp32."""
 
     object = serializers.CharField(help_text="`embedding`.")
     index = serializers.IntegerField()
@@ -68,11 +73,13 @@ class EmbeddingsSerializer(serializers.Serializer[Any]):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
-    """How the vectors are formatted: the encoding, and how many dimensions are kept. ignored: the fields of
-    the request that the answer lists."""
+    """How the vectors are formatted: the encoding, how many dimensions are kept, and whether they are scaled
+    to length 1 even where the root does not do so. ignored: the fields of the request that the answer lists.
+    """
 
     encoding: str
     dimensions: int | None
+    normalize: bool = False
     ignored: tuple[str, ...] = ()
 
 
@@ -82,6 +89,7 @@ class EmbeddingsRequest:
 
     call: InferCall
     options: EmbeddingOptions
+    prompt_name: str | None = None
 
 
 class EmbeddingsView(InferAPIView):
@@ -103,7 +111,9 @@ class EmbeddingsView(InferAPIView):
         """Create embeddings of texts."""
         body = parse_embeddings_request(request.data)
         tenant = self.enter_tenant_of(request, body.call.model)
-        submit = partial(self.submit, request, body.call, tenant=tenant, embed=True)
+        submit = partial(
+            self.submit, request, body.call, tenant=tenant, embed=True, prompt_name=body.prompt_name
+        )
         return self.answer_later(submit, partial(_embeddings_response, options=body.options))
 
 
@@ -123,7 +133,8 @@ class EmbeddingsEndpoint(EncoderEndpoint):
         self, body: Mapping[str, Any], model: ResolvedModel
     ) -> tuple[tuple[InferInput, ...], object]:
         request = parse_embeddings_request(body)
-        return fit_inputs(request.call.inputs, task="", pairs=False), request.options
+        texts = fit_inputs(request.call.inputs, task="", pairs=False)
+        return with_prompt(texts, root=model.root_digest, name=request.prompt_name), request.options
 
     def response_body(self, results: Sequence[dict[str, Any]], model: str, options: Any) -> dict[str, Any]:
         return _embeddings_json(results, model, options)
@@ -144,8 +155,12 @@ def parse_embeddings_request(body: object) -> EmbeddingsRequest:
     dimensions = body.get("dimensions")
     if dimensions is not None and (type(dimensions) is not int or dimensions < 1):
         raise invalid("dimensions", "This is a whole number above 0.")
-    options = EmbeddingOptions(encoding or FLOAT, dimensions, shown(ignored))
-    return EmbeddingsRequest(_call(body["model"], body["input"]), options)
+    prompt_name = body.get("prompt_name")
+    if prompt_name is not None and not isinstance(prompt_name, str):
+        raise invalid("prompt_name", "This is the name of a prompt.")
+    normalize = any(body.get(name) for name in NORMALIZE)  # all other values are refused
+    options = EmbeddingOptions(encoding or FLOAT, dimensions, normalize, shown(ignored))
+    return EmbeddingsRequest(_call(body["model"], body["input"]), options, prompt_name)
 
 
 def _call(model: object, value: object) -> InferCall:
@@ -165,7 +180,7 @@ def _call(model: object, value: object) -> InferCall:
 def _embeddings_json(
     results: Sequence[Mapping[str, Any]], model: str, options: EmbeddingOptions
 ) -> dict[str, Any]:
-    vectors = [_truncate(result["embedding"], options.dimensions) for result in results]
+    vectors = [_scaled(result["embedding"], options) for result in results]
     data = [
         {
             "object": "embedding",
@@ -177,12 +192,14 @@ def _embeddings_json(
     return {"object": "list", "data": data, "model": model, **hmi_json(options.ignored)}
 
 
-def _truncate(vector: str, dimensions: int | None) -> str:
-    """The first dimensions of a base64 vector, scaled to length 1. Raises `invalid_field` if it has fewer."""
-    if dimensions is None:
+def _scaled(vector: str, options: EmbeddingOptions) -> str:
+    """A base64 vector as it is, or its first dimensions, or all, scaled to length 1. Raises `invalid_field`
+    if it has fewer."""
+    dimensions = options.dimensions
+    if dimensions is None and not options.normalize:
         return vector
     numbers = _decode(vector)
-    if dimensions > len(numbers):
+    if dimensions is not None and dimensions > len(numbers):
         raise invalid("dimensions", f"This model gives {len(numbers)} dimensions.")
     kept = numbers[:dimensions]
     length = math.sqrt(math.fsum(number * number for number in kept)) or 1.0

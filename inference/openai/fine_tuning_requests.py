@@ -11,7 +11,7 @@ from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.api.serializers import ColumnsField
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
-from tenants.datasets.models import Task
+from tenants.datasets.models import DATASET_TASK_CHOICES
 from versiontree.jobs.models import JobKind
 from versiontree.tree.api.job_settings import TRAINING_SETTINGS_UPDATE
 from versiontree.tree.models import RootKind
@@ -76,7 +76,7 @@ class TrainingSettingsField(serializers.DictField):
 class HmiOptionsSerializer(StrictSerializer):
     """Options of the product that OpenAI's API does not have."""
 
-    task = ChoiceField(Task.choices, required=False)
+    task = ChoiceField(DATASET_TASK_CHOICES, required=False)
     columns = ColumnsField(required=False)
     separator = serializers.CharField(required=False, default=DEFAULT_SEPARATOR)
     allow_leaks = serializers.BooleanField(required=False, default=False)

@@ -113,7 +113,7 @@ UNSUPPORTED: Final[Mapping[str, tuple[object, ...]]] = {
     "transforms": ([],),
     "typical_p": (1, 1.0),
     "xtc_probability": (0, 0.0),
-    # of embeddings: a text that is too long is cut at its end, and vectors have length 1
+    # of embeddings, which have prompt_name and scale vectors if asked to; a text that is too long is cut
     "embedding_type": ("float",),
     "late_chunking": (False,),
     "normalize": (True,),

@@ -80,9 +80,9 @@ class InferRequest(_Message, frozen=True, kw_only=True):
 
     id: unique for ever: replies are matched by it. deadline, enqueued_at: unix seconds.
     level: of every sequence (1: the tables, 2: in full). dispatcher: decides which answers from the tables go
-    on to level 2; None: none does. explain: how each token was made is asked for. embed: the mean of the
-    final states is asked for in place of the head's outputs. generate: how the one sequence, a prompt, is to
-    be continued; its tokens are sent as they come, and the reply behind them.
+    on to level 2; None: none does. explain: how each token was made is asked for. embed: the embedding is
+    asked for in place of the head's outputs. generate: how the one sequence, a prompt, is to be continued;
+    its tokens are sent as they come, and the reply behind them.
     """
 
     id: str
@@ -175,9 +175,9 @@ class ReplyError(Struct, frozen=True):
 class SequenceOutput(Struct, frozen=True, array_like=True):
     """The outputs for one sequence.
 
-    values: little-endian fp32: C outputs of the head, or C for each token that was asked for; of an embedding
-    the d means. token_levels: T uint8, how each token was made, where that was asked for. level: at which it
-    was answered. from_tables: of a sequence that went on to level 2, the outputs of level 1.
+    values: little-endian fp32: C outputs of the head, or C for each token that was asked for; or the
+    numbers of an embedding. token_levels: T uint8, how each token was made, where that was asked for. level:
+    at which it was answered. from_tables: of a sequence that went on to level 2, the outputs of level 1.
     """
 
     values: bytes

@@ -107,7 +107,7 @@ class Ticket:
 
 
 def _output(answer: Answered, from_tables: Answered | None) -> SequenceOutput:
-    values = answer.logits if answer.mean is None else answer.mean
+    values = answer.logits if answer.embedding is None else answer.embedding
     given = answer.given if from_tables is None else from_tables.given
     return SequenceOutput(
         values.astype("<f4").tobytes(),

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-import numpy as np
-
 from inference.cascade.answer_plan import IN_FULL, AnswerPlan, answer_plan
 from inference.cascade.dispatcher import AnswerPolicy
 from inference.cascade.profile import CascadeProfile
@@ -71,9 +69,6 @@ class TextCodec:
 
 
 def embedding_result(encoded: EncodedInput, outputs: Sequence[Outputs]) -> dict[str, Any]:
-    """The text as a vector of length 1, in base64 of little-endian fp32: what is shorter than as numbers, and
-    exact."""
-    mean = outputs[0].values
-    length = float(np.linalg.norm(mean.astype(np.float64)))
-    vector = b64encode((mean / (length or 1.0)).astype("<f4").tobytes()).decode()
+    """The text as a vector, in base64 of little-endian fp32: what is shorter than as numbers, and exact."""
+    vector = b64encode(outputs[0].values.astype("<f4").tobytes()).decode()
     return {EMBEDDING: vector, "truncated": encoded.truncated}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from inference.cascade.dispatcher import Level
 from inference.errors import HplmError, reason
-from inference.text.tasks import DEFAULT_THRESHOLD, TASKS, Task
+from inference.text.tasks import DEFAULT_THRESHOLD, ENCODER_TASKS, Task
 
 HPLM_FILE: Final = "hplm.json"
 
@@ -32,7 +32,7 @@ class OutputNames:
         try:
             metadata = json.loads((folder / HPLM_FILE).read_bytes())
             task, labels, threshold = metadata["task"], metadata["labels"], metadata["threshold"]
-            if task not in TASKS:
+            if task not in ENCODER_TASKS:
                 raise ValueError(f"unknown task {task!r}")
             table_only = metadata.get("table_only") is True
             return cls(task, tuple(map(str, labels)), float(threshold), table_only)
@@ -42,8 +42,8 @@ class OutputNames:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outputs:
-    """What came of one encoding of T tokens. values fp32: the flat outputs of the head, or of an embedding
-    the mean state [d]. token_levels [T] uint8: how each token was made, where that was asked for. level: at
+    """What came of one encoding of T tokens. values fp32: the flat outputs of the head, or the embedding
+    [w]. token_levels [T] uint8: how each token was made, where that was asked for. level: at
     which they were computed; from_tables: those of the level TABLE, where the text went on from there."""
 
     values: NDArray[np.float32]

@@ -4,13 +4,17 @@ from typing import Final, Literal
 
 from inference.cascade.dispatcher import OutputKind
 
-Task = Literal["classification", "multilabel", "regression", "tagging", "question_answering"]
+Task = Literal["classification", "multilabel", "regression", "tagging", "question_answering", "embedding"]
 CLASSIFICATION: Final = "classification"
 MULTILABEL: Final = "multilabel"
 REGRESSION: Final = "regression"
 TAGGING: Final = "tagging"
 QUESTION_ANSWERING: Final = "question_answering"
 TASKS: Final[tuple[Task, ...]] = (CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, QUESTION_ANSWERING)
+"""The tasks that a model on an encoder is trained for."""
+EMBEDDING: Final = "embedding"
+"""The task of models that only give embeddings, and are not trained: they have no outputs."""
+ENCODER_TASKS: Final = (*TASKS, EMBEDDING)
 GENERATION: Final = "generation"
 CHAT: Final = "chat"
 GENERATIVE_TASKS: Final = (GENERATION, CHAT)

@@ -1,5 +1,6 @@
 """Tokenizes texts into token ids with character offsets."""
 
+import copy
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ ROOT_FILE = "root.json"
 DECODER_FILE = "decoder.json"
 """The configuration of a root: of an encoder, and of a decoder."""
 TOKENIZER_FILE = "tokenizer.json"
+MIN_TOKENS: Final = 3
+"""Of the longest text: a special token on each side, and one between them."""
 MAX_CHARACTERS_PER_TOKEN: Final = CHARACTERS_PER_TOKEN * GROWTH**2
 """Of a long text, so many characters are read at most for each token that fits, even if they are one word."""
 _CHARACTERS_PER_TOKEN_OF_WINDOWS: Final = 4
@@ -168,6 +171,13 @@ class TextTokenizer:
                 "corrupt_artifact", f"the tokenizer of the root cannot be read: {reason(error)}"
             ) from error
 
+    def with_max_tokens(self, max_tokens: int) -> "TextTokenizer":
+        """The same tokenizer, which truncates to at most `max_tokens`."""
+        found = copy.copy(self)
+        found.max_tokens = min(self.max_tokens, max_tokens)
+        found._window = CHARACTERS_PER_TOKEN * found.max_tokens
+        return found
+
     def save(self, path: Path) -> None:
         """Write tokenizer.json, without truncation and padding."""
         self._tokenizer.save(str(path))
@@ -176,6 +186,12 @@ class TextTokenizer:
     def size(self) -> int:
         """The largest token id plus one."""
         return max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+
+    @property
+    def lower_case(self) -> bool:
+        """Whether it makes lower case of a text."""
+        normalizer = self._tokenizer.normalizer
+        return normalizer is not None and normalizer.normalize_str("A") == "a"
 
     def id_of(self, token: str) -> int:
         """The id of a special token. Raises HplmError(unsupported_checkpoint) if there is none."""

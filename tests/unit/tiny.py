@@ -2,7 +2,7 @@
 Weights are drawn wide, so that every part of the model shows in the answer."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -64,8 +64,10 @@ def tiny_checkpoint(
     max_tokens: int = MAX_TOKENS,
     seed: int = 0,
     lm_head: bool = False,
+    add_files: Callable[[Path], object] = lambda _: None,
 ) -> Path:
-    """A random BERT checkpoint as it would be published: config.json, tokenizer.json, model.safetensors."""
+    """A random BERT checkpoint as it would be published: config.json, tokenizer.json, model.safetensors, and
+    what is added to its folder."""
     tokenizer = tiny_tokenizer()
     config = BertConfig(
         vocab_size=tokenizer.get_vocab_size(),
@@ -84,6 +86,7 @@ def tiny_checkpoint(
                 torch.nn.init.normal_(parameter, std=0.1)
     model.save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
+    add_files(folder)
     return folder
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.checkpoints import (
+    MODULES_FILE,
     checkpoint_max_tokens,
     checkpoint_source,
     folder_problems,
@@ -45,7 +46,6 @@ _LAYER: Final = re.compile(r"(?:^|\.)(?:layers?|h)\.(\d+)\.")
 _HEAD: Final = re.compile(
     r"For(SequenceClassification|TokenClassification|QuestionAnswering|MultipleChoice)$"
 )
-_MODULES: Final = "modules.json"
 
 Config = Mapping[str, Any]
 
@@ -151,7 +151,7 @@ def _folder_report(folder: Path, kind: RootKind) -> CheckpointReport:
         token_ids=_token_ids(tokenizer, kind),
         max_tokens=_max_tokens(folder, config, kind),
         head=_head(config),
-        modules=tuple(_modules(_json(folder / _MODULES))),
+        modules=tuple(_modules(_json(folder / MODULES_FILE))),
         files=tuple(files),
         notes=tuple(_notes(folder, config)),
     )

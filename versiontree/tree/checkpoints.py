@@ -29,6 +29,7 @@ HEAD_ARCHITECTURES: Final = ("ForSequenceClassification", "ForTokenClassificatio
 _POSITIONS_BEHIND_PADDING: Final = ("roberta", "xlm-roberta")
 _FIRST_POSITIONS: Final = {"mpnet": 2}
 _OTHER_TOKENIZERS: Final = {"deberta-v2": ("spm.model",)}
+MODULES_FILE: Final = "modules.json"
 _GGUF_SUFFIX: Final = ".gguf"
 _GGUF_MAGIC: Final = b"GGUF"
 _WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
@@ -69,15 +70,17 @@ def checkpoint_source(source: str, kind: RootKind = RootKind.ENCODER) -> str:
 
 
 def checkpoint_head_check(source: str) -> None:
-    """Raise ``invalid_field`` if the checkpoint in a folder has no head that can be served as a model. The
-    convert job finds that out of a hub id."""
+    """Raise ``invalid_field`` if the checkpoint in a folder has no head that can be served as a model, and
+    gives no embeddings as a folder of sentence-transformers. The convert job finds that out of a hub id."""
     file = Path(source) / "config.json"
-    names = json.loads(file.read_bytes()).get("architectures") if file.is_file() else None
+    if not file.is_file() or (file.parent / MODULES_FILE).is_file():
+        return
+    names = json.loads(file.read_bytes()).get("architectures")
     found = str(names[0]) if isinstance(names, list) and names else "none"
-    if file.is_file() and not found.endswith(HEAD_ARCHITECTURES):
+    if not found.endswith(HEAD_ARCHITECTURES):
         message = (
             f"The checkpoint has no task head to make a model of: its architecture is {found[:80]}. It must"
-            f" end with {', '.join(HEAD_ARCHITECTURES)}."
+            f" end with {', '.join(HEAD_ARCHITECTURES)}, or the folder have a {MODULES_FILE}."
         )
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="first_model")
 

@@ -116,12 +116,21 @@ class ResolvedModel:
         return self.task in GENERATIVE_TASKS
 
 
-def require_encoder(model: ResolvedModel) -> ResolvedModel:
-    """The model, if it is built on an encoder. Raises ``invalid_field`` for a generative one."""
+def require_encoder(model: ResolvedModel, *, embed: bool = False) -> ResolvedModel:
+    """The model, if it is built on an encoder. ``embed``: embeddings are asked for, which all of them give.
+
+    Raises ``invalid_field`` for a generative model, and for one that only gives embeddings.
+    """
     if model.is_generative:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
             f"{model.model_name} is a generative model. Use /v1/chat/completions or /v1/completions.",
+            param="model",
+        )
+    if model.task == Task.EMBEDDING and not embed:
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            f"{model.model_name} only gives embeddings. Use /v1/embeddings.",
             param="model",
         )
     return model
@@ -130,10 +139,12 @@ def require_encoder(model: ResolvedModel) -> ResolvedModel:
 def require_generative(model: ResolvedModel) -> ResolvedModel:
     """The model, if it writes text. Raises ``invalid_field`` for one that is built on an encoder."""
     if not model.is_generative:
-        task = Task(model.task).label.lower()
+        task, address = Task(model.task).label.lower(), "/api/v1/infer"
+        if model.task == Task.EMBEDDING:
+            address = "/v1/embeddings"
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"{model.model_name} is not generative, its task is {task}. Use /api/v1/infer.",
+            f"{model.model_name} is not generative, its task is {task}. Use {address}.",
             param="model",
         )
     return model

@@ -131,7 +131,7 @@ def copy_task_head(checkpoint: str, out: Path, settings: ConvertSettings, *, pai
     folder = checkpoint_folder(checkpoint)
     hplm = checkpoint_hplm(folder, settings.layers_below_cut, pairs=pairs)
     if hplm is None:
-        message = "the checkpoint has no head for classification, regression, tagging or question answering"
+        message = "the checkpoint has no task head, and no modules.json that says how it embeds texts"
         raise HplmError("unsupported_checkpoint", message)
     hplm.save(out)
     return {"task": hplm.task, "labels": list(hplm.labels), "pairs": hplm.pairs}

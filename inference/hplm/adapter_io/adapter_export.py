@@ -26,7 +26,7 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.pets import NORMS, PLACES
 from inference.hplm.root import UPPER_FILE
 from inference.hplm.root_config import RootConfig
-from inference.text.tasks import QUESTION_ANSWERING, REGRESSION
+from inference.text.tasks import EMBEDDING, QUESTION_ANSWERING, REGRESSION
 from inference.text.tokenization import ROOT_FILE
 
 PEFT_PREFIX: Final = "base_model.model."
@@ -63,6 +63,10 @@ def adapter_export(payload: Mapping[str, Any]) -> dict[str, Any]:
     hplm = Hplm.load(Path(payload["hplm"]))
     out.mkdir()
     try:
+        if hplm.task == EMBEDDING:
+            raise unsupported_adapter(
+                "it only gives the embeddings of its root and has no adapter. Use the archive format"
+            )
         if hplm.head.reading.cut:
             raise unsupported_adapter(
                 "it is a quick version: it has no adapter, and its head reads states inside the root, which "

@@ -10,7 +10,16 @@ from tenants.base.characters import check_characters
 from tenants.base.errors import HmiError
 from tenants.datasets.append_only_file import received_bytes, tail_sha256
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
-from tenants.datasets.models import CheckKind, Corpus, Dataset, DatasetSplit, Split, Task, Upload, UploadCheck
+from tenants.datasets.models import (
+    DATASET_TASKS,
+    CheckKind,
+    Corpus,
+    Dataset,
+    DatasetSplit,
+    Split,
+    Upload,
+    UploadCheck,
+)
 from tenants.datasets.storage import upload_store
 
 
@@ -102,7 +111,7 @@ class ColumnsField(serializers.JSONField):
 class DatasetFilesSerializer(StrictSerializer):
     """The files of the splits. Without files for dev and test, their rows are taken from train."""
 
-    task = serializers.CharField(help_text=", ".join(Task.values))
+    task = serializers.CharField(help_text=", ".join(DATASET_TASKS))
     train = serializers.FileField(allow_empty_file=True)
     dev = serializers.FileField(allow_empty_file=True, required=False)
     test = serializers.FileField(allow_empty_file=True, required=False)
@@ -209,7 +218,7 @@ class CheckCreateSerializer(StrictSerializer):
     )
     store = serializers.BooleanField(default=True, help_text="If false, the files are only checked.")
     name = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
-    task = serializers.CharField(required=False, help_text=", ".join(Task.values))
+    task = serializers.CharField(required=False, help_text=", ".join(DATASET_TASKS))
     columns = ColumnsField(required=False)
     separator = serializers.CharField(required=False, default=DEFAULT_SEPARATOR)
     allow_leaks = serializers.BooleanField(required=False, default=False)

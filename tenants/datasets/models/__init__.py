@@ -1,10 +1,21 @@
 """Models of uploads, files, corpora and datasets."""
 
-from tenants.datasets.models.dataset import GENERATIVE_TASKS, Corpus, Dataset, DatasetSplit, Split, Task
+from tenants.datasets.models.dataset import (
+    DATASET_TASK_CHOICES,
+    DATASET_TASKS,
+    GENERATIVE_TASKS,
+    Corpus,
+    Dataset,
+    DatasetSplit,
+    Split,
+    Task,
+)
 from tenants.datasets.models.file import File, FilePurpose
 from tenants.datasets.models.upload import CheckKind, CheckState, Upload, UploadCheck
 
 __all__ = [
+    "DATASET_TASKS",
+    "DATASET_TASK_CHOICES",
     "GENERATIVE_TASKS",
     "CheckKind",
     "CheckState",

@@ -68,7 +68,7 @@ class Corpus(models.Model):
 
 
 class Task(models.TextChoices):
-    """The task of a dataset, and so of the models that are fine-tuned with it."""
+    """The task of a model: that of its dataset, or embeddings alone, for which nothing is trained."""
 
     CLASSIFICATION = "classification", "Text classification"
     MULTILABEL = "multilabel", "Multi-label classification"
@@ -77,8 +77,11 @@ class Task(models.TextChoices):
     QUESTION_ANSWERING = "question_answering", "Question answering"
     GENERATION = "generation", "Text generation"
     CHAT = "chat", "Chat"
+    EMBEDDING = "embedding", "Embeddings"
 
 
+DATASET_TASKS: Final = tuple(task for task in Task if task != Task.EMBEDDING)
+DATASET_TASK_CHOICES: Final = [(task.value, task.label) for task in DATASET_TASKS]
 GENERATIVE_TASKS: Final = frozenset({Task.GENERATION, Task.CHAT})
 """The tasks of models that write text. They stand on decoder roots, all other models on encoder roots."""
 
@@ -101,7 +104,7 @@ class Dataset(models.Model):
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="datasets")
     name = models.CharField(max_length=100)
-    task = models.CharField(max_length=20, choices=Task.choices)
+    task = models.CharField(max_length=20, choices=DATASET_TASK_CHOICES)
     labels = models.JSONField(default=list, editable=False)
     pairs = models.BooleanField(default=False, db_default=False, editable=False)
     leaks_allowed = models.BooleanField(default=False, db_default=False, editable=False)
@@ -128,7 +131,7 @@ class Dataset(models.Model):
                 violation_error_message="A name is one line, with no space at either end.",
             ),
             models.CheckConstraint(
-                condition=Q(task__in=Task.values),
+                condition=Q(task__in=[task.value for task in DATASET_TASKS]),
                 name="dataset_task_is_known",
                 violation_error_message="The task is unknown.",
             ),

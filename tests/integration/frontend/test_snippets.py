@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from frontend.presenters.snippets import completion_snippets, snippets_of
+from frontend.presenters.snippets import Snippets, completion_snippets, embedding_snippets, snippets_of
 from tenants.datasets.models import Task
 
 URL = "https://hmi.example/api/v1/infer"
@@ -52,28 +52,45 @@ def test_the_python_lines_send_exactly_this(body: dict[str, Any]) -> None:
     assert all(letter.isprintable() for letter in program.replace("\n", ""))
 
 
+BASE = "https://hmi.example/v1"
+
+
 @pytest.mark.parametrize(
-    ("task", "path", "call", "text"),
+    ("snippets", "path", "call", "shown"),
     [
-        (Task.CHAT, "/chat/completions", "client.chat.completions.create", "message.content"),
-        (Task.GENERATION, "/completions", "client.completions.create", "text"),
+        (
+            completion_snippets(BASE, Task.CHAT, "acme/writer"),
+            "/chat/completions",
+            "client.chat.completions.create",
+            "choices[0].message.content",
+        ),
+        (
+            completion_snippets(BASE, Task.GENERATION, "acme/writer"),
+            "/completions",
+            "client.completions.create",
+            "choices[0].text",
+        ),
+        (
+            embedding_snippets(BASE, "acme/vectors"),
+            "/embeddings",
+            "client.embeddings.create",
+            "data[0].embedding",
+        ),
     ],
 )
-def test_both_programs_send_the_same_to_a_generative_model(
-    task: Task, path: str, call: str, text: str
+def test_both_programs_send_the_same_to_openai_addresses(
+    snippets: Snippets, path: str, call: str, shown: str
 ) -> None:
-    base = "https://hmi.example/v1"
-    snippets = completion_snippets(base, task, "acme/writer")
     _, url, *_, sent = sent_by_curl(snippets.curl)
     calls = {
         ast.unparse(node.func): {one.arg: one.value for one in node.keywords}
         for node in ast.walk(ast.parse(snippets.python))
         if isinstance(node, ast.Call)
     }
-    assert url == base + path
-    assert ast.literal_eval(calls["OpenAI"]["base_url"]) == base
+    assert url == BASE + path
+    assert ast.literal_eval(calls["OpenAI"]["base_url"]) == BASE
     assert {name: ast.literal_eval(value) for name, value in calls[call].items()} == json.loads(sent)
-    assert snippets.python.endswith(f"print(answer.choices[0].{text})")
+    assert snippets.python.endswith(f"print(answer.{shown})")
 
 
 def test_a_shell_reads_the_line_as_it_is_meant() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -12,24 +13,29 @@ from django.utils import timezone
 
 from inference.cascade.profile import CascadeProfile
 from inference.hplm.hplm import Hplm
+from inference.hplm.pets import UpperShape
 from tenants.accounts.models import Tenant, User
 from tenants.accounts.services.tenants import tenant_create
 from tenants.base.scope import platform_scope
-from tenants.datasets.models import Corpus, Dataset
+from tenants.datasets.models import Corpus, Dataset, Task
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree.tree_factory import jobs_in_order, not_worse
 from tests.processes import CeleryWorker, wait_until
 from tests.unit.tenants.files import jsonl
-from tests.unit.tiny import tiny_checkpoint, tiny_lower, tiny_plot, tiny_root, tiny_texts
+from tests.unit.tiny import HIDDEN, LAYERS, tiny_checkpoint, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import job_claim, job_succeed
+from versiontree.tree.models import Hplm as HplmRow
 from versiontree.tree.models import Version
+from versiontree.tree.models.artifact import Role
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.services.roots import root_register
+from versiontree.tree.services.version_completion import artifacts_attach, version_finish
+from versiontree.tree.services.versions import version_create
 
 Folders = Mapping[str, Path]
 
@@ -67,10 +73,10 @@ class World:
         )
 
     @platform_scope()
-    def ready_root(self, scratch: Path) -> Version:
+    def ready_root(self, scratch: Path, **checkpoint: Any) -> Version:
         """A root with random local lower layers and a table, put in place as its jobs would have done."""
         version = self.register_root()
-        root = tiny_root(scratch / "checkpoint")
+        root = tiny_root(scratch / "checkpoint", **checkpoint)
         lower = tiny_lower(root)
         root.save(scratch / "root")
         lower.save(scratch / "lower")
@@ -126,6 +132,22 @@ class World:
                 hplm=before.hplm, dataset=self.classes, actor=self.owner, auto_promote=False
             )
             return _finished(version, scratch / "update")
+
+
+@platform_scope()
+def ready_embeddings(parent: Version, tenant: Tenant, scratch: Path, *, name: str) -> Version:
+    """A model that only gives embeddings of a tiny root, which no job makes."""
+    Hplm.of_embeddings(UpperShape(LAYERS - 2, HIDDEN, 2 * HIDDEN)).save(scratch / name)
+    with transaction.atomic():
+        row = HplmRow.unscoped.create(tenant=tenant, name=name, task=Task.EMBEDDING)
+        config = {"labels": list[str]()}
+        version = version_create(
+            owner=row, root=parent.root, parent=parent, tenant=tenant, config=config, plans=[], actor=None
+        )
+        artifacts_attach(version=version, artifacts=[(Role.HPLM, store().ingest("hplm", scratch / name))])
+        version_finish(version=version, metrics={})
+    version.refresh_from_db()
+    return version
 
 
 def _finished(version: Version, folder: Path) -> Version:

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.decoder.architecture import PROJECTIONS
+from inference.text.tasks import ENCODER_TASKS, TASKS
 from inference.text.tasks import GENERATIVE_TASKS as WORKERS_GENERATIVE_TASKS
 from inference.text.tasks import QUICK_TASKS as WORKERS_QUICK_TASKS
-from inference.text.tasks import TASKS
 from tenants.base.errors import HmiError
-from tenants.datasets.models import GENERATIVE_TASKS, Task
+from tenants.datasets.models import DATASET_TASKS, GENERATIVE_TASKS, Task
 from versiontree.job_settings import LORA_PROJECTIONS
 from versiontree.jobs.models import (
     ACTIVE,
@@ -45,8 +45,9 @@ def test_every_state_has_its_place_in_every_table() -> None:
         assert all(MAIN_ROLE[kind] in roles[kind] for kind in roles)
 
 
-def test_workers_know_the_tasks_of_datasets() -> None:
-    assert {*TASKS, *WORKERS_GENERATIVE_TASKS} == set(Task)
+def test_workers_know_the_tasks_of_datasets_and_models() -> None:
+    assert {*TASKS, *WORKERS_GENERATIVE_TASKS} == set(DATASET_TASKS)
+    assert {*ENCODER_TASKS, *WORKERS_GENERATIVE_TASKS} == set(Task)
     assert set(WORKERS_GENERATIVE_TASKS) == GENERATIVE_TASKS
     assert set(WORKERS_QUICK_TASKS) == QUICK_TASKS
 

@@ -45,6 +45,7 @@ ALLOWED_FILES: Final[Mapping[str, frozenset[str]]] = {
             "checkpoint_lower.safetensors",
             "lm_head.safetensors",
             "pooler.safetensors",
+            "sentence.safetensors",
             "general_text.safetensors",
         }
     ),

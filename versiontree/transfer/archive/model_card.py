@@ -17,6 +17,7 @@ PIPELINES: Final = {
     "question_answering": "question-answering",
     "generation": "text-generation",
     "chat": "text-generation",
+    "embedding": "feature-extraction",
 }
 UNKNOWN: Final = "unknown"
 _MAX_DEPTH: Final = 3

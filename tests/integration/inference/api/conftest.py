@@ -18,8 +18,9 @@ from tenants.accounts.services.members import member_add
 from tenants.accounts.services.tenants import tenant_create
 from tests.integration.inference.queueing.requests import depth
 from tests.integration.inference.web_server import WebServer, committed, new_key, web_server
-from tests.integration.jobs.world import World, make_world
+from tests.integration.jobs.world import World, make_world, ready_embeddings
 from tests.processes import InferenceWorker, wait_until
+from tests.unit.sentence_files import add_sentence_files
 from tests.unit.tiny import tiny_hplm, tiny_root
 from versiontree.tree.resolution import resolve_model
 
@@ -41,7 +42,8 @@ WEB_CAPACITY = 4
 
 @dataclass(frozen=True)
 class Served:
-    """Three models of `acme`, of which `graded` has a cascade of its own and a second version that is not
+    """Four models of `acme`, one of which only gives embeddings: `vectors`. Their root was a folder of
+    sentence-transformers. Of the others `graded` has a cascade of its own and a second version that is not
     promoted, one that is not ready, and a stranger with a key of their own."""
 
     world: World
@@ -71,8 +73,9 @@ def served(
 
 def _make_served(scratch: Path) -> Served:
     world = make_world(scratch)
-    root_version = world.ready_root(scratch / "root")
+    root_version = world.ready_root(scratch / "root", add_files=add_sentence_files)
     root = tiny_root(scratch / "same")
+    ready_embeddings(root_version, world.tenant, scratch, name="vectors")
     world.ready_hplm(root_version, tiny_hplm(root, "classification"), scratch, name="mood")
     world.ready_hplm(root_version, tiny_hplm(root, "tagging", seed=1), scratch, name="places")
     graded = tiny_hplm(root, "classification", seed=2)

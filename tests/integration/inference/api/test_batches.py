@@ -278,11 +278,12 @@ def test_failed_batch_names_the_wrong_line(api: APIClient, served: Served, ids: 
 def test_batch_of_embeddings_has_the_vectors_of_single_requests(
     api: APIClient, worker: InferenceWorker, served: Served
 ) -> None:
-    body = {"model": "places", "input": TEXTS[:2]}
+    body: dict[str, Any] = {"model": "places", "input": TEXTS[:2]}
     url = "/v1/embeddings"
+    options: list[dict[str, Any]] = [{}, {"dimensions": 4}, {"dimensions": 10**6}, {"prompt_name": "?"}]
     sent = [
         {"custom_id": str(at), "method": "POST", "url": url, "body": body | more}
-        for at, more in enumerate(({}, {"dimensions": 4}, {"dimensions": 10**6}))
+        for at, more in enumerate(options)
     ]
     made = api.post("/v1/batches", openai_batch(served, url, lines_of(sent)), format="json").json()
     run_batch(key_of(made))
@@ -293,7 +294,8 @@ def test_batch_of_embeddings_has_the_vectors_of_single_requests(
     for one, other in zip(whole, direct, strict=True):
         assert one["embedding"] == pytest.approx(other["embedding"], abs=1e-3)
     assert [len(one["embedding"]) for one in short] == [4, 4]
-    (refused,) = fetched(api, {"id": str(key_of(made))}, "errors")
+    refused, unknown = fetched(api, {"id": str(key_of(made))}, "errors")
+    assert unknown["response"]["body"]["error"]["param"] == "prompt_name"
     alone = api.post(url, body | {"dimensions": 10**6}, format="json")
     assert refused["response"]["status_code"] == alone.status_code == 400
     assert refused["response"]["body"] == alone.json()

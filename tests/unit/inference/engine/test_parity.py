@@ -64,13 +64,15 @@ def mean_alone(world: EngineWorld, row: Row) -> NDArray[np.float32]:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mix=st.lists(st.tuples(st.integers(0, 9), known, st.booleans()), min_size=1, max_size=8))
-def test_mean_of_final_states_equals_the_reference_whatever_else_is_in_the_batch(
+def test_embedding_is_the_mean_of_final_states_at_length_one_whatever_else_is_in_the_batch(
     executor: Executor, shared_world: EngineWorld, mix: list[tuple[int, str, bool]]
 ) -> None:
     rows = [replace(shared_world.row(number, text), embed=embed) for number, text, embed in mix]
     tolerance = TOLERANCES[STATES].largest * rounding(executor.root.upper.dtype, LAYERS)
     for outcome in executor.step(rows):
         assert isinstance(outcome, Answered)
-        assert (outcome.mean is not None) is outcome.row.embed
-        if outcome.mean is not None:
-            assert np.abs(outcome.mean - mean_alone(shared_world, outcome.row)).max() < tolerance
+        assert (outcome.embedding is not None) is outcome.row.embed
+        if outcome.embedding is not None:
+            mean = mean_alone(shared_world, outcome.row)
+            length = np.linalg.norm(mean)
+            assert np.abs(outcome.embedding - mean / length).max() < tolerance / length
