@@ -12,6 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 from rest_framework.test import APIClient
+from sentence_transformers import SentenceTransformer
 
 from frontend.presenters.version_page import version_url
 from inference.api.admission import close_gateway
@@ -27,7 +28,8 @@ from tests.integration.jobs.world import SMALL_CONVERT, World, store
 from tests.integration.versiontree.tree_factory import hplm_of, jobs_in_order
 from tests.processes import InferenceWorker, wait_until
 from tests.unit.inference.hplm.test_checkpoint_heads import KINDS, config_with, published_with_head
-from tests.unit.tiny import tiny_texts
+from tests.unit.sentence_files import add_sentence_files
+from tests.unit.tiny import tiny_checkpoint, tiny_texts
 from versiontree.jobs.models import Job
 from versiontree.transfer.services.version_export import version_export
 from versiontree.tree.models import Artifact, Hplm, Version
@@ -119,6 +121,25 @@ def test_a_published_model_answers_as_in_transformers_and_moves_to_the_converted
     assert (second.parent, second.state, second.digest) == (converted, "ready", first.digest)
     assert default_of(first) == second
     answers_as(published_model, second, world, engine)
+
+
+def test_a_folder_of_sentence_transformers_gives_its_embeddings_at_once(
+    world: World, staff: APIClient, tmp_path: Path, start_engine: Callable[[], InferenceWorker]
+) -> None:
+    folder = tiny_checkpoint(tmp_path / "sentences")
+    add_sentence_files(folder)
+    root = run_jobs(Version.unscoped.get(pk=register(staff, folder).json()["id"]))
+    first = Version.unscoped.get(hplm__name="tone")
+    assert (first.parent, first.state, hplm_of(first).task) == (root, "ready", "embedding")
+    start_engine()
+    _, key = api_key_create(tenant=world.tenant, name="vectors", scopes=["infer"], created_by=world.owner)
+    client, texts = APIClient(HTTP_AUTHORIZATION=f"Bearer {key}"), tiny_texts(3)
+    body = {"model": "acme/tone", "input": texts, "prompt_name": "passage"}
+    answer = client.post("/v1/embeddings", body, format="json")
+    assert answer.status_code == 200, answer.json()
+    found = np.array([one["embedding"] for one in answer.json()["data"]])
+    expected = SentenceTransformer(str(folder), device="cpu").encode(texts, prompt_name="passage")
+    assert np.abs(found - expected).max() < 2e-3
 
 
 def refuses_to_look_up(version: Version, redis_url: str) -> None:
