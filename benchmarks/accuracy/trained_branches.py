@@ -71,6 +71,10 @@ class Branches:
         return int(read_json(self._checkpoint / CONFIG_FILE)["num_hidden_layers"])
 
     @property
+    def _hidden(self) -> int:
+        return int(read_json(self._checkpoint / CONFIG_FILE)["hidden_size"])
+
+    @property
     def shape(self) -> Shape:
         """All layers of the checkpoint, cut in the middle."""
         return Shape(self.layers // 2, self.layers - self.layers // 2)
@@ -197,11 +201,16 @@ class Branches:
         return folder, about
 
     def _conversion(self, shape: Shape) -> ConvertSettings:
-        """Of a root of this shape; the defaults where they mean the same."""
+        """Of a root of this shape; the defaults where they mean the same, and the tokens by size."""
         if shape.layers > self.layers:
             raise SystemExit(f"A cut of {shape} needs {shape.layers} layers; there are {self.layers}.")
         lower = None if shape.lower == shape.layers // 2 else shape.lower
-        return self._few_tokens(ConvertSettings(lower_layers=lower, n=shape.n))
+        tokens = ConvertSettings().tokens_for(shape.layers, self._hidden)
+        return self._few_tokens(
+            ConvertSettings(
+                lower_layers=lower, n=shape.n, distil_tokens=tokens.distil, mixer_tokens=tokens.mixer
+            )
+        )
 
     def _pretraining(self) -> FurtherPretrainSettings:
         return self._few_tokens(FurtherPretrainSettings())

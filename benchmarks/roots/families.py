@@ -18,14 +18,18 @@ def rows() -> list[harness.Row]:
     """Of random checkpoints of each family and flag, the largest gap to the states of transformers."""
     with TemporaryDirectory() as folder:
         return [
-            {"checkpoint": name, "family": family, "largest gap": max(_gaps(name, Path(folder, str(number))))}
+            {
+                "checkpoint": name,
+                "family": family,
+                "largest gap, millionths": 1e6 * max(_gaps(name, Path(folder, str(number)))),
+            }
             for number, (name, (family, _)) in enumerate(FLAGS.items())
         ]
 
 
 def figures(found: list[harness.Row]) -> dict[str, float]:
     """families: those without a gap. parity_failures: checkpoints with one."""
-    failed = [row["family"] for row in found if not row["largest gap"] <= CLOSE]
+    failed = [row["family"] for row in found if not row["largest gap, millionths"] <= 1e6 * CLOSE]
     families = {row["family"] for row in found} - set(failed)
     return {"families": float(len(families)), "parity_failures": float(len(failed))}
 

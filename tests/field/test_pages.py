@@ -21,7 +21,7 @@ from inference.batches.models import BatchState
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.base.errors import ErrorCode
 from tenants.datasets.formats.rows import OPTIONAL_COLUMNS, REQUIRED_COLUMNS
-from tenants.datasets.models import Task
+from tenants.datasets.models import DATASET_TASKS
 from tenants.usage.models import LoggedRequest, RequestApi, RequestStatus, UsageDay, UsageSum
 from tenants.usage.selectors import usage_total
 from tenants.usage.services.answer_counts import AnswerCount
@@ -47,7 +47,7 @@ def page_text(response: Any) -> str:
 def test_every_task_state_and_error_code_has_its_words() -> None:
     columns = {name for names in (*REQUIRED_COLUMNS.values(), *OPTIONAL_COLUMNS.values()) for name in names}
     assert columns <= COLUMN_LABELS.keys()
-    assert set(Task.values) == REQUIRED_COLUMNS.keys()
+    assert set(DATASET_TASKS) == REQUIRED_COLUMNS.keys()
     states = [*JobState.values, *VersionState.values, *BatchState.values]
     assert set(states) <= STYLES.keys()
     assert {str(status) for status in RequestStatus} <= STYLES.keys()
