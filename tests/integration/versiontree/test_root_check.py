@@ -102,6 +102,18 @@ def test_the_time_is_that_of_past_conversions_scaled_by_their_tokens(
     assert less["seconds"]["likely"] == pytest.approx(40.0 * conversion_cost(4, 32))
 
 
+def test_a_root_that_is_served_as_it_is_takes_no_time_and_no_table(
+    staff: APIClient, body: dict[str, Any]
+) -> None:
+    converted = staff.post(CHECK, body, format="json").json()["estimate"]
+    fields = {name: value for name, value in body.items() if name != "corpus"}
+    answer = staff.post(CHECK, {**fields, "convert": False}, format="json")
+    assert answer.status_code == 200, answer.content
+    estimate = answer.json()["estimate"]
+    assert (estimate["seconds"], estimate["table_bytes"]) == (None, 0)
+    assert 0 < estimate["disk_bytes"] < converted["disk_bytes"]
+
+
 def test_problems_are_listed_at_once_and_registering_is_refused_with_all_of_them(
     staff: APIClient, body: dict[str, Any]
 ) -> None:
@@ -147,6 +159,13 @@ def test_the_page_shows_the_check_above_the_form_before_anything_is_registered(
     assert 'value="mit"' in page
     assert boss.post(address, {**form, "_save": "1"}).status_code == 302
     assert Root.objects.get().name == "tiny"
+
+
+def test_the_page_checks_a_root_that_is_served_as_it_is(boss: Client, body: dict[str, Any]) -> None:
+    form = {"name": "tiny", "source": body["source"], "kind": "encoder", "as_it_is": "on", "_check": "1"}
+    page = boss.post(reverse("admin:tree_root_add"), form).content.decode()
+    assert "This checkpoint can be registered" in page
+    assert "<dt>Conversion</dt>" not in page
 
 
 def test_the_page_shows_the_problems_of_a_checkpoint_and_the_errors_of_other_fields(

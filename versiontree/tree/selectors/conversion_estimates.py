@@ -6,7 +6,7 @@ it is converted with. Without past ones it is what was measured on other machine
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tenants.base.errors import HmiError
@@ -40,7 +40,7 @@ class ConversionEstimate:
 
     upper_bytes, lower_bytes: the memory of its upper layers, and of its lower layers for the level ``full``,
     in bfloat16. disk_bytes: its files. table_bytes: the rows of its table that every corpus gives.
-    seconds: of the conversion, None for a decoder. past_jobs: the conversions that they are based on.
+    seconds: of the conversion, None without one. past_jobs: the conversions that they are based on.
     """
 
     lower_layers: int
@@ -56,7 +56,7 @@ def conversion_estimate(
     report: CheckpointReport, settings: Mapping[str, Any], *, vectors: str
 ) -> ConversionEstimate | None:
     """The estimate for a checkpoint with these settings of its conversion, and with a table of this number
-    format. None if the size of the checkpoint is not known."""
+    format; "" if it is served as it is. None if the size of the checkpoint is not known."""
     if not (report.layers and report.hidden and report.parameters and report.layer_parameters):
         return None
     if report.kind == RootKind.DECODER:
@@ -72,15 +72,21 @@ def conversion_estimate(
     lower = min(chosen.layers_below_cut(report.layers), report.layers)
     above = report.layer_parameters * (report.layers - lower) // report.layers
     below = report.parameters - above
-    work = conversion_work(report.layers, report.hidden, chosen.tokens_for(report.layers, report.hidden))
-    rates = list(_past_rates())
-    rate = EstimateRange.of(rates) or _scaled(MEASURED_CPU_S, 1 / len(os.sched_getaffinity(0)))
-    return ConversionEstimate(
+    estimate = ConversionEstimate(
         lower_layers=lower,
         upper_bytes=SERVED_BYTES * above,
         lower_bytes=SERVED_BYTES * below,
-        # The root as published, and a second copy of the lower layers, which fragments were trained for.
-        disk_bytes=STORED_BYTES * (report.parameters + below),
+        disk_bytes=STORED_BYTES * report.parameters,
+    )
+    if not vectors:
+        return estimate
+    work = conversion_work(report.layers, report.hidden, chosen.tokens_for(report.layers, report.hidden))
+    rates = list(_past_rates())
+    rate = EstimateRange.of(rates) or _scaled(MEASURED_CPU_S, 1 / len(os.sched_getaffinity(0)))
+    return replace(
+        estimate,
+        # Beside the root as published a second copy of the lower layers, which fragments were trained for.
+        disk_bytes=estimate.disk_bytes + STORED_BYTES * below,
         table_bytes=(report.vocabulary or 0) * chosen.n * report.hidden * VECTOR_BYTES[vectors],
         seconds=_scaled(rate, work),
         past_jobs=len(rates),
