@@ -73,7 +73,7 @@ class RootForm(TrainingForm):
         required=False,
         widget=UnfoldAdminTextInputWidget,
         label="First model",
-        help_text="tenant/model, made of the task head that the checkpoint comes with.",
+        help_text="tenant/model, made of the task head or the embedding modules of the checkpoint.",
     )
     pairs = forms.BooleanField(
         required=False,
