@@ -27,6 +27,8 @@ METRIC_NAMES: Final = {
     "bleu": "BLEU",
     "budget_mb": "size of the table (MB)",
     "mean_answer_error": "error of predicting the mean",
+    "bytes": "size",
+    "truncated_share": "truncated rows",
     "majority_baseline": "baseline (always the most common label)",
 }
 """Labels that differ from the key."""

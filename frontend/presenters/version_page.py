@@ -68,7 +68,7 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
     tuned, converted = metrics.get("fine_tune", {}), metrics.get("convert", {})
     pretrained = metrics.get("further_pretrain", {})
     cascade, fault = _cascade(steps[0])
-    learnt_from = {name: tuned[name] for name in ("class_counts", "imbalance") if name in tuned}
+    learnt_from = {"class_counts": tuned["class_counts"]} if "class_counts" in tuned else {}
     return {
         "version": version,
         "measured": measured_of({**(metrics.get("evaluate") or {}), **learnt_from}),
