@@ -17,6 +17,8 @@ EDITABLE: Final = ("text", "text_pair", "question", "prompt", "completion", "lab
 TITLES: Final = {"text_pair": "Second text", "labels": "Labels, separated by commas"}
 LONG: Final = ("text", "text_pair", "prompt", "completion")
 NEW: Final = "new"
+LABELS_LIST: Final = "row-labels"
+"""The id of the list of labels that the page suggests."""
 
 
 class RowsFilterForm(forms.Form):
@@ -61,7 +63,8 @@ class RowFields(forms.Form):
         super().__init__(data, prefix=str(number or NEW))
         for name in EDITABLE:
             if name in row and not row.get("cut"):
-                widget = forms.Textarea({"rows": 3}) if name in LONG else forms.TextInput()
+                attributes = {"list": LABELS_LIST} if name == "label" else {}
+                widget = forms.Textarea({"rows": 3}) if name in LONG else forms.TextInput(attributes)
                 title = TITLES.get(name, name.capitalize())
                 shown = "" if number is None else _shown(row[name])
                 self.fields[name] = forms.CharField(

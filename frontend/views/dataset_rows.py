@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.downloads import csv_stream_response, file_response
@@ -32,7 +32,7 @@ from versiontree.tree.services.hplms import hplm_update
 MODELS_OFFERED = 3
 
 
-@require_http_methods(["GET", "POST"])
+@require_GET
 @tenant_member_required()
 def rows(request: TenantRequest, pk: int) -> HttpResponse:
     """The rows of a dataset: of a split (`?split=`), with words (`?q=`), a label (`?label=`), those that the
