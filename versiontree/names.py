@@ -21,6 +21,12 @@ def require_slug(name: str, *, param: str = "name") -> str:
     return name
 
 
+def slug_of(title: str) -> str:
+    """The title as a slug, to suggest it as a name; empty if it has no letter or digit of ASCII."""
+    letters = "".join(one if one.isascii() and one.isalnum() else "-" for one in title.lower())
+    return "-".join(part for part in letters.split("-") if part)[:MAX_NAME_LENGTH].strip("-")
+
+
 def slug_check(label: str) -> models.CheckConstraint:
     """A check constraint that the field ``name`` is a slug."""
     return models.CheckConstraint(

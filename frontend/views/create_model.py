@@ -26,6 +26,7 @@ from tenants.base.row_ids import row_id
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.previews import search_by_name
 from tenants.datasets.selectors.uploads import datasets_of
+from versiontree.names import slug_of
 from versiontree.tree.models import RootKind, Version
 from versiontree.tree.selectors.coverage import coverage_request, coverage_targets, coverages_of
 from versiontree.tree.selectors.estimates import hplm_estimate
@@ -205,7 +206,4 @@ def _initial_name(form: CreateForm) -> dict[str, str]:
     dataset = _chosen_dataset(form)
     if dataset is None:
         return {}
-    letters = "".join(
-        letter if letter.isascii() and letter.isalnum() else "-" for letter in dataset.name.lower()
-    )
-    return {"name": "-".join(part for part in letters.split("-") if part)[:63].strip("-")}
+    return {"name": slug_of(dataset.name)}

@@ -28,10 +28,14 @@ from tenants.base.plurals import counted
 from tenants.base.upload_concurrency import accepts_uploads
 from tenants.datasets.models import CheckKind, CheckState, Upload, UploadCheck
 from tenants.datasets.selectors.previews import check_columns, files_columns
-from tenants.datasets.selectors.uploads import check_of, upload_of, uploads_of
+from tenants.datasets.selectors.uploads import check_of, corpus_of, upload_of, uploads_of
 from tenants.datasets.services.checks import check_create, check_error
 from tenants.datasets.services.samples import dataset_add_sample
 from tenants.datasets.services.uploads import upload_delete, upload_receive
+from versiontree.names import slug_of
+from versiontree.tree.models import RootKind
+from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.versions import parents_ready_for
 
 
 @accepts_uploads
@@ -211,10 +215,22 @@ def _redirect_to_new_model(request: TenantRequest, dataset: int) -> HttpResponse
     return redirect(f"{response['Location']}?{query}")
 
 
+def _redirect_to_new_domain(request: TenantRequest, corpus: int) -> HttpResponse:
+    """Redirect to the form for a domain from a corpus, named after it, on a root."""
+    tenant = request.access.tenant
+    roots = parents_ready_for(tenant).filter(kind=VersionKind.ROOT, root__kind=RootKind.ENCODER)
+    filled = {"corpus": corpus, "name": slug_of(corpus_of(tenant, corpus).name)}
+    root = roots.first()
+    filled |= {} if root is None else {"parent": root.pk}
+    return redirect(f"{redirect_to(request, 'domain_new')['Location']}?{urlencode(filled)}")
+
+
 def _redirect_to_stored(request: TenantRequest, check: UploadCheck) -> HttpResponse:
     made = check.corpus_id or check.dataset_id
     if check.dataset_id and request.POST.get("then") == "model":
         return _redirect_to_new_model(request, check.dataset_id)
+    if check.corpus_id and request.POST.get("then") == "domain":
+        return _redirect_to_new_domain(request, check.corpus_id)
     response = redirect_to(
         request, check.kind, made, message=f"{check.get_kind_display()} {check.name} saved."
     )

@@ -184,6 +184,8 @@ class Field {
       if (this.#running !== upload) return;
       this.id.value = id;
       this.#show("done", 1);
+      this.#running = null;
+      check(this.form);
     } catch (fault) {
       if (this.#running !== upload) return;
       this.#show("refused", 0, fault.message);
@@ -258,6 +260,13 @@ class Field {
 function ready(form) {
   const busy = fields.some((field) => field.form === form && field.busy);
   for (const button of document.querySelectorAll("[data-needs-uploads]")) button.disabled = busy;
+}
+
+// Check the files once all that were chosen are uploaded and the form is complete.
+function check(form) {
+  if (fields.some((field) => field.form === form && field.busy) || !form.checkValidity()) return;
+  ready(form);
+  form.querySelector("[data-needs-uploads]").click();
 }
 
 // Fill in an empty name from the name of a file, unless that says only which split it is.

@@ -31,11 +31,10 @@ def test_own_data_become_a_model_that_answers(
         {"name": "complaints.jsonl", "mimeType": "text/plain", "buffer": tickets_file().getvalue()},
     )
     expect(page.get_by_label("Name", exact=True)).to_have_value("complaints")
-    person.click(page.get_by_role("button", name="Check"))
     person.click(page.get_by_role("button", name="Save and create a model"))
     person.click(page.get_by_role("button", name="Create model"))
     expect(page.get_by_role("heading", level=1)).to_have_text("complaints")
-    assert took(person.effort) == (5, 0), "to the start of the training"
+    assert took(person.effort) == (4, 0), "to the start of the training"
     with person.resting():
         for made in Version.unscoped.filter(hplm__name="complaints").order_by("number"):
             versions_finish(made, {"evaluate": evaluation(right=44), "fine_tune": fine_tuning()}, files=files)
@@ -44,7 +43,7 @@ def test_own_data_become_a_model_that_answers(
     person.fill(page.get_by_label("Text", exact=True), TEXT)
     person.click(page.get_by_role("button", name="Send", exact=True))
     expect(page.locator("#answer")).to_contain_text("acme/complaints v2")
-    assert took(person.arrived()) == (7, 1)
+    assert took(person.arrived()) == (6, 1)
 
 
 def test_an_empty_tenant_has_a_quick_answer_about_a_sample(
