@@ -14,14 +14,15 @@ BYTE_ORDER_MARK: Final = "\ufeff"
 ROWS_PER_CHUNK: Final = 500
 
 
-def csv_chunks(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[bytes]:
-    """Yield the file in chunks. Cells that a spreadsheet would run as formulas are escaped."""
+def csv_chunks(columns: Sequence[str], rows: Iterable[Sequence[object]], *, kept: int = 0) -> Iterator[bytes]:
+    """Yield the file in chunks. Cells that a spreadsheet would run as formulas are escaped, except those in
+    the first ``kept`` columns: of a table that its sender gets back."""
     sink = io.StringIO()
     writer = csv.writer(sink)
     sink.write(BYTE_ORDER_MARK)
     writer.writerow(columns)
     for number, row in enumerate(rows, start=1):
-        writer.writerow([_escape_formula(value) for value in row])
+        writer.writerow([*row[:kept], *map(_escape_formula, row[kept:])])
         if number % ROWS_PER_CHUNK == 0:
             yield _drain(sink)
     yield _drain(sink)
