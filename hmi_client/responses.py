@@ -210,6 +210,21 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """The answers of a version against those of another one, on ``stored`` of ``rows`` test rows. ``changes``
+    counts the rows that were fixed, broken and changed; ``p_value`` is that of McNemar's exact test. Each of
+    the ``results`` is a row with its ``change``, ``input``, ``gold``, and the answers ``before`` and
+    ``after``."""
+
+    rows: int
+    stored: int
+    changes: Json = field(default_factory=dict)
+    p_value: float | None = None
+    dataset: str = ""
+    results: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RebaseOffer:
     """A model whose domain or root has a newer version, ``onto``. ``version`` is that of its alias `default`,
     which stands on ``base``. ``problem`` says why it cannot be rebased; empty if it can."""
@@ -282,13 +297,15 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A file of inputs for a model. ``lines`` of ``total_lines`` are done."""
+    """A file of inputs for a model. ``lines`` of ``total_lines`` are done. With ``columns`` the file is a
+    table, and its results are CSV."""
 
     id: str
     model: str
     state: str
     version: int | None = None
     filename: str = ""
+    columns: Json = field(default_factory=dict)
     total_lines: int | None = None
     lines: int = 0
     succeeded: int = 0

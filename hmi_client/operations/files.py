@@ -81,7 +81,7 @@ class FileMethods(Connection):
     ) -> Upload:
         """Upload a file in chunks. An unfinished upload of the same content under the same name is
         resumed."""
-        digest = _sha256(path)
+        digest = file_sha256(path)
         size = path.stat().st_size
         resumed = self._resumable_upload(_fingerprint(path, digest), size)
         upload_id = resumed.id if resumed else self._create_upload(path, size, digest)
@@ -154,6 +154,7 @@ def _fingerprint(path: Path, digest: str) -> str:
     return hashlib.sha256(f"{digest} {path.name}".encode(errors="replace")).hexdigest()
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """The SHA-256 digest of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -24,6 +24,8 @@ from versiontree.tree.resolution import ResolvedModel
 
 TABLE_SUFFIXES: Final = frozenset({".csv", ".tsv"})
 TEXT_SUFFIX: Final = ".txt"
+INPUT: Final = "input"
+"""Means the first field of an input, whatever the model calls it."""
 FAULT: Final = "fault"
 """The key of a line whose row cannot be read."""
 ANSWER_COLUMNS: Final = ("answer", "confidence", "error")
@@ -78,6 +80,7 @@ def check_table(source: Source, model: ResolvedModel, columns: Mapping[str, str]
     ``empty_file`` without rows, and what the first row raises.
     """
     fields = input_fields(model)
+    columns = {fields[0] if field == INPUT else field: column for field, column in columns.items()}
     if unknown := columns.keys() - set(fields):
         message = f"{model.model_name} does not read {sorted(unknown)[0]!r}. It reads {' and '.join(fields)}."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="columns")

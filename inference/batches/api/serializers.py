@@ -24,8 +24,8 @@ class BatchCreateSerializer(StrictSerializer):
     upload = serializers.UUIDField(required=False, help_text="A complete upload, instead of `file`.")
     columns = ColumnsField(
         required=False,
-        help_text='Of a table: the column of each field of an input, such as {"text": "message"}. By default '
-        "those with usual names.",
+        help_text='Of a table: the column of each field of an input, such as {"text": "message"}. '
+        "`input` means the first field. By default those with usual names.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
