@@ -199,13 +199,13 @@ def _find_columns(source: Source, fields: Sequence[str], given: Mapping[str, str
         if free := [name for name in names if name not in found.values()]:
             found[field] = free[0]
     if missing := [field for field in fields if field not in found]:
-        listed = ", ".join(header[:MAX_LISTED])
+        listed = [name for name in header if name][:MAX_LISTED]
         asked = [given[field] for field in missing if field in given]
         problem = f"There is no column {asked[0]!r}." if asked else f"Choose the column for {missing[0]}."
         raise HmiError(
             ErrorCode.MISSING_COLUMN,
-            f"{problem} The file has: {listed}.",
+            f"{problem} The file has: {', '.join(listed)}.",
             param="columns",
-            details={"missing": missing, "found": header[:MAX_LISTED]},
+            details={"fields": [*fields], "missing": missing, "found": listed},
         )
     return found
