@@ -63,6 +63,26 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class ApiKey:
+    """An API key. ``key`` is its plaintext, only where it was just made."""
+
+    prefix: str
+    name: str
+    scopes: list[str] = field(default_factory=list)
+    created_by: str | None = None
+    created_at: str = ""
+    expires_at: str | None = None
+    last_used_at: str | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    revoked: bool = False
+    revoked_at: str | None = None
+    replaces: str | None = None
+    replaced_by: str | None = None
+    key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class LoggedRequest:
     """An infer request in the tenant's log. ``outcome`` is answered, refused or failed, ``error_code`` None
     if it was answered. ``param`` and ``message`` are the error's, ``reference`` is the model as it was asked

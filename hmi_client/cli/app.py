@@ -17,6 +17,7 @@ from hmi_client.cli import (
     generate,
     infer,
     jobs,
+    keys,
     login,
     models,
     requests,
@@ -77,6 +78,7 @@ app.command("requests")(requests.requests)
 app.add_typer(data.app, name="data")
 app.add_typer(models.app, name="models")
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(keys.app, name="keys")
 app.add_typer(domains.app, name="domains")
 app.add_typer(batches.app, name="batches")
 app.add_typer(webhooks.app, name="webhooks")
