@@ -5,11 +5,11 @@ ARGS ?=
 RUN := .venv/bin/python
 # Tests wait nearly as long as they compute: one process more than there are cores.
 PROCESSES = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-PARALLEL = -n $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PARALLEL = -n $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=10
 SOURCES := hmi_site tenants versiontree inference workers frontend hmi_client benchmarks demo tests manage.py requirements
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev up demo test unit slow thorough gpu lint format types wheel screenshots clean
+.PHONY: help setup dev up demo test unit slow both thorough gpu lint format types wheel screenshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ unit: dev ## the tests of single modules, in less than two minutes on two cores
 
 slow: dev ## the tests that take longer: in a browser, of processes that are killed, of trainings, the whole demo
 	@exec $(RUN) -m pytest $(PARALLEL) -m "slow and not thorough" $(ARGS)
+
+both: dev ## the tests and the slow ones, collected once
+	@exec $(RUN) -m pytest $(PARALLEL) -m "not thorough" $(ARGS)
 
 thorough: dev ## the tests at full scale: ten thousand models, a soak, gigabytes, every benchmark, other families, the administration
 	@exec $(RUN) -m pytest $(PARALLEL) -m thorough $(ARGS)

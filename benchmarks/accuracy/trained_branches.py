@@ -15,7 +15,8 @@ from benchmarks.accuracy.trainings import Shape
 from benchmarks.result_cache import describe, fingerprint
 from inference.hplm.artifact_files import read_json, write_json
 from workers.training.checkpoints import CheckpointStore
-from workers.training.convert import ConvertSettings, convert_root
+from workers.training.conversion import ConvertSettings
+from workers.training.convert import convert_root
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
 from workers.training.plots import PlotSettings, build_plot
 from workers.training.progress import Reporter

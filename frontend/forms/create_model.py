@@ -34,7 +34,7 @@ class CreateStep(StrEnum):
 
 TITLES: Final = {
     CreateStep.DATA: "Data",
-    CreateStep.PARENT: "Parent",
+    CreateStep.PARENT: "Base model",
     CreateStep.SETTINGS: "Settings",
     CreateStep.REVIEW: "Review",
 }
@@ -117,7 +117,7 @@ class CreateForm(TrainingSettingsForm, forms.Form):
         root = RootKind.DECODER if self.task in GENERATIVE_TASKS else RootKind.ENCODER
         super().__init__(data, initial=initial, root=root)
         self.fields["dataset"] = RowField(partial(dataset_of, tenant), "Choose a dataset.")
-        self.fields["parent"] = RowField(partial(version_visible_to, tenant), "Choose a parent.")
+        self.fields["parent"] = RowField(partial(version_visible_to, tenant), "Choose a base model.")
         if self.task and self.task not in QUICK_TASKS:
             del self.fields["quick"]
         self.more = tuple(name for name in self.more if name not in UNFOLDED)

@@ -97,7 +97,8 @@ class AliasForm(RowChoiceForm):
     def __init__(self, hplm: Hplm, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].initial = DEFAULT_ALIAS
-        self.fields["name"].help_text = "default, or another name such as production."
+        self.fields["name"].help_text = "An existing alias, or a new name such as production."
+        self.fields["name"].widget.attrs["list"] = "alias-names"
         ready = versions_of(hplm).filter(state=VersionState.READY)
         self.row_field("version").offer((version, f"v{version.number}") for version in ready)
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from frontend.presenters.charts import ChartPart
-from frontend.presenters.coverage import covered_parts
 from frontend.presenters.data import task_of
 from frontend.presenters.formatting import time_amount, time_range
 from frontend.presenters.snippets import Snippets, snippets_of
@@ -46,7 +44,7 @@ class ParentChoice:
     name: str
     kind: str
     description: str
-    parts: list[ChartPart]
+    measured: bool
     error_message: str
     why: str
     chosen: bool
@@ -102,17 +100,23 @@ def estimate_shown(estimate: Estimate) -> EstimateShown:
     jobs, wait, until_ready = estimate.past_jobs, estimate.queue.wait_s, estimate.until_ready
     basis = f"from {counted(jobs, 'past job')} of this root" if jobs else "from your time limit"
     return EstimateShown(
-        time="–" if until_ready is None else time_range(until_ready),
+        time="Unknown yet" if until_ready is None else time_range(until_ready),
         basis=(
-            "no estimate yet: too few such jobs of this root have succeeded"
+            "too few past jobs of this root"
             if until_ready is None
             else basis + (", without the wait in the queue" if wait is None else "")
         ),
         quick="" if estimate.quick_seconds is None else time_range(estimate.quick_seconds),
         storage=estimate.storage_bytes,
         place=estimate.queue.position,
-        wait="unknown" if wait is None else "none" if wait < 1 else f"about {time_amount(wait)}",
+        wait=_wait(wait),
     )
+
+
+def _wait(seconds: float | None) -> str:
+    if seconds is None:
+        return "start time unknown yet"
+    return "starts immediately" if seconds < 1 else f"starts in about {time_amount(seconds)}"
 
 
 def settings_shown(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -155,7 +159,7 @@ def _parent_choice(version: Version, coverage: Coverage | None, *, why: str, cho
         name=parent_name(version),
         kind=VersionKind(version.kind).label,
         description=version.domain.description if version.domain else "",
-        parts=covered_parts(coverage) if measured and coverage else [],
+        measured=measured,
         error_message=coverage.error_message if coverage else "",
         why=why,
         chosen=chosen,
@@ -163,12 +167,8 @@ def _parent_choice(version: Version, coverage: Coverage | None, *, why: str, cho
 
 
 def _why(ranked: Sequence[Version], known: Mapping[int, Coverage]) -> str:
-    """Return why the first version is recommended."""
+    """Return in a sentence why the first version is recommended, and what it changes."""
     shares = [known[one.pk].trigrams / (known[one.pk].fragments or 1) for one in ranked[:2]]
-    if len(shares) < 2:
-        return f"its lookup tables cover {shares[0]:.1%} of the fragments of your texts"
-    small = " (a small difference)" if shares[0] - shares[1] < SMALL_DIFFERENCE else ""
-    return (
-        f"its lookup tables cover {shares[0]:.1%} of the fragments of your texts, "
-        f"those of the second best {shares[1]:.1%}{small}"
-    )
+    if len(shares) > 1 and shares[0] - shares[1] < SMALL_DIFFERENCE:
+        return "It knows your texts about as well as the next one, so either will do."
+    return "It knows most of the phrases in your texts, so fast answers lose the least."

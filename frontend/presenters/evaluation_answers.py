@@ -20,6 +20,7 @@ HEAD: Final = 220
 MAX_TEXT_LENGTH: Final = 5_000
 """Pages cut texts after this number of characters. CSV files contain the whole text."""
 MAX_SAMPLES: Final = 5
+SIGNIFICANT: Final = 0.05
 NOTHING: Final = {
     Task.MULTILABEL: "no label",
     Task.QUESTION_ANSWERING: "no answer",
@@ -131,6 +132,14 @@ class Tally:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A sentence that says which version is better, and the color of its notice."""
+
+    text: str
+    colour: str = "info"
+
+
 def answer_names(task: str) -> AnswerNames:
     """Return what pages call the answers of a task."""
     return _NAMES.get(Task(task), AnswerNames())
@@ -177,19 +186,21 @@ def tallies(task: str, changed: Sequence[AnswerChange]) -> list[Tally]:
     return [Tally(kind.value, *_change_labels(task)[kind], counts[kind]) for kind in ChangeKind]
 
 
-def significance_text(changed: Sequence[AnswerChange]) -> str:
-    """Return the result of McNemar's exact test as a sentence."""
+def comparison_verdict(newer: int, older: int, changed: Sequence[AnswerChange], rows: int) -> Verdict:
+    """Return which of two versions, given by their numbers, is better on ``rows`` common rows, by McNemar's
+    exact test on those of them that changed."""
     fixed = sum(one.change == ChangeKind.FIXED for one in changed)
     broken = sum(one.change == ChangeKind.BROKEN for one in changed)
     if not fixed + broken:
-        return "No answer improved or got worse."
+        return Verdict(f"v{newer} is as good as v{older}. No answer improved or got worse.")
     p_value = mcnemar(fixed, broken)
-    verdict = "so the difference is significant" if p_value < 0.05 else "so the difference may be chance"
-    written = "less than 0.1%" if p_value < 0.001 else f"{p_value:.1%}"
-    return (
-        f"If both versions were equally good, such a difference would occur with probability {written}, "
-        f"{verdict} (McNemar's exact test)."
-    )
+    test = f"p {'< 0.001' if p_value < 0.001 else f'= {p_value:.2g}'}, McNemar's exact test"
+    counts = f"{fixed:,} of {rows:,} rows improved and {broken:,} got worse"
+    if p_value >= SIGNIFICANT:
+        even = f"There is no clear difference between v{newer} and v{older}."
+        return Verdict(f"{even} {counts}, which may be chance ({test}).")
+    word, colour = ("better", "success") if fixed > broken else ("worse", "danger")
+    return Verdict(f"v{newer} is significantly {word} than v{older}. {counts} ({test}).", colour)
 
 
 def _change_labels(task: str) -> dict[ChangeKind, tuple[str, str]]:

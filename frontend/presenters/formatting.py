@@ -27,6 +27,9 @@ METRIC_NAMES: Final = {
     "bleu": "BLEU",
     "budget_mb": "size of the table (MB)",
     "mean_answer_error": "error of predicting the mean",
+    "bytes": "size",
+    "truncated_share": "truncated rows",
+    "majority_baseline": "baseline (always the most common label)",
 }
 """Labels that differ from the key."""
 
@@ -83,7 +86,7 @@ def day_text(day: date) -> str:
 
 
 def metric_on_rows(name: str, value: float, rows: Any) -> str:
-    """Format a metric of so many rows. Few rows are named: "6 of 6, 61 to 100 %" with Wilson's 95 % interval
+    """Format a metric of so many rows. Few rows are named: "6 of 6, 61% to 100%" with Wilson's 95 % interval
     where rows are right or wrong, otherwise "66.7% on 6 rows"."""
     if not isinstance(rows, int) or not 0 < rows < FEW_ROWS:
         return metric_value(name, value)
@@ -91,7 +94,7 @@ def metric_on_rows(name: str, value: float, rows: Any) -> str:
         return f"{metric_value(name, value)} on {counted(rows, 'row')}"
     right = round(value * rows)
     low, high = wilson_interval(right, rows)
-    return f"{right} of {rows}, {100 * low:.0f} to {100 * high:.0f} %"
+    return f"{right} of {rows}, {low:.0%} to {high:.0%}"
 
 
 def wilson_interval(right: int, rows: int) -> tuple[float, float]:

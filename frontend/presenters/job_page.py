@@ -9,7 +9,7 @@ from django.utils.text import capfirst
 
 from frontend.presenters.formatting import key_label, setting_value, time_range
 from frontend.presenters.job_charts import NOT_METRICS
-from frontend.presenters.jobs import figures
+from frontend.presenters.jobs import figures, stage_label
 from frontend.presenters.metrics import measured_of
 from frontend.presenters.promotions import (
     ComparedRow,
@@ -63,7 +63,7 @@ def phases_of(job: Job, events: Iterable[JobEvent]) -> list[Phase]:
             begun.append((event.message, event.at))
     ends = [*(at for _, at in begun[1:]), end]
     return [
-        Phase(name, None if until is None else (until - at).total_seconds())
+        Phase(stage_label(name), None if until is None else (until - at).total_seconds())
         for (name, at), until in zip(begun, ends, strict=False)
     ]
 
@@ -92,6 +92,11 @@ def trained_model(version: Version) -> TrainedModel | None:
         return None
     pending = pending_promotions([version], default_of(version))
     return TrainedModel(version_row(version), compared_rows(version), pending)
+
+
+def trained_domain(version: Version) -> Version | None:
+    """Return the version if it is a domain's and ready: models can be trained on it."""
+    return version if version.domain is not None and is_ready(version) else None
 
 
 def quick_answering(version: Version) -> Version | None:
@@ -137,6 +142,8 @@ def _setting(settings: Mapping[str, Any], name: str, spec: SettingSpec) -> str:
 
 def _event_text(event: JobEvent) -> str:
     """Return the message of an event, or its metrics if it has none."""
+    if event.kind == "stage":
+        return stage_label(event.message)
     if event.message or event.kind != "metrics":
         return event.message
     metrics = {name: value for name, value in event.data.items() if name not in NOT_METRICS}

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 
-from frontend.presenters.formatting import metric_label, metric_name, metric_value
+from frontend.presenters.formatting import metric_label, metric_name, metric_value, percent
 from frontend.status import SKIPPED
 from versiontree.jobs.models import Job, JobKind, JobState
 from versiontree.jobs.selectors import queue_positions
@@ -22,7 +23,26 @@ ADVICE = {
     "out_of_disk": "The server has no disk space left. Contact your administrator, then retry the job.",
     "out_of_memory": "A single row does not fit in memory. Use shorter texts, or contact your administrator.",
 }
+STAGES: Final = {
+    "start": "starting",
+    "open checkpoint": "reading the checkpoint",
+    "closed form": "fitting the lower layers",
+    "distil": "training the lower layers",
+    "mixer": "training the context layer",
+    "look up": "preparing data",
+    "compute in full": "preparing data (full)",
+    "states": "preparing data",
+    "read for the language model head": "preparing language-model training",
+    "fit language model head": "preparing language-model training",
+    "further pretrain": "training",
+    "further pretrain with full context": "training (full)",
+    "fine-tune": "training",
+    "fit": "training",
+    "store artifacts": "saving",
+}
+"""What pages call the stages that workers report; others by their own names."""
 _MAIN_METRIC = ("metric", "value")
+_NOT_SHOWN = (*_MAIN_METRIC, "imbalance")
 _FAILED_STATES = (JobState.FAILED, JobState.CANCELLED)
 DEFAULT_ADVICE = "Retry the job. If it fails again, contact your administrator."
 
@@ -94,9 +114,9 @@ def figures(metrics: Mapping[str, object]) -> list[tuple[str, str]]:
     if "metric" in metrics and isinstance(value, int | float):
         main.append((metric_name(metrics), metric_value(str(metrics["metric"]), value)))
     return main + [
-        (metric_label(name), _metric_text(value))
+        (metric_label(name), _metric_text(name, value))
         for name, value in sorted(metrics.items())
-        if name not in _MAIN_METRIC and isinstance(value, int | float | str) and not isinstance(value, bool)
+        if name not in _NOT_SHOWN and isinstance(value, int | float | str) and not isinstance(value, bool)
     ]
 
 
@@ -104,7 +124,7 @@ def _stage(job: Job) -> str:
     """Return the stage of an active job: the reported one, otherwise starting or waiting."""
     if not job.is_active:
         return ""
-    return job.stage or ("starting" if job.state == JobState.RUNNING else "waiting")
+    return stage_label(job.stage) or ("starting" if job.state == JobState.RUNNING else "waiting")
 
 
 def _state(job: Job) -> str:
@@ -127,7 +147,16 @@ def _outcome(job: Job) -> str:
     return " ".join(measured[0]) if measured else ""
 
 
-def _metric_text(value: object) -> str:
+def stage_label(stage: str) -> str:
+    """Return what pages call a stage of a job."""
+    return STAGES.get(stage, stage)
+
+
+def _metric_text(name: str, value: object) -> str:
+    if name == "bytes":
+        return filesizeformat(value)
+    if name.endswith("share") and isinstance(value, int | float):
+        return percent(value)
     if isinstance(value, float):
         return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

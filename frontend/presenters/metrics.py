@@ -34,6 +34,8 @@ FIGURES = (
 _BASELINES = {"majority_baseline", "word_baseline"}
 """Baselines, which are formatted like the main metric."""
 SHADES = 5
+WORTH_SAYING = 0.01
+"""Share of truncated rows from which they are shown."""
 LEVEL_NAMES = {
     "5-gram": "5-gram",
     "4-gram": "4-gram",
@@ -203,14 +205,12 @@ def _figures(metrics: Mapping[str, Any]) -> list[Figure]:
         for name in FIGURES
         if is_number(metrics.get(name))
     ]
-    more = [
-        ("rows", "Test rows", "{:,}"),
-        ("truncated_share", "Truncated rows", "{:.1%}"),
-        *([("imbalance", "Imbalance", "{:,.1f} to 1")] if metrics.get("class_counts") else []),
-    ]
-    return figures + [
-        Figure(name, form.format(metrics[key])) for key, name, form in more if is_number(metrics.get(key))
-    ]
+    rows, cut = metrics.get("rows"), metrics.get("truncated_share")
+    if is_number(rows):
+        figures.append(Figure("Test rows", f"{rows:,}"))
+    if is_number(cut) and cut >= WORTH_SAYING:
+        figures.append(Figure("Truncated rows", f"{cut:.1%}"))
+    return figures
 
 
 def level_order(name: str) -> int:

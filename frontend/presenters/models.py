@@ -1,14 +1,15 @@
 """Rows of models, with health and usage."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from frontend.presenters.formatting import metric_label, metric_on_rows
 from frontend.presenters.tree import default_version
 from frontend.status import Style, style_of
 from tenants.usage.models import UsageDay
 from versiontree.tree.models.version import VersionState
+from versiontree.tree.selectors.alias_history import AliasHistory
 from versiontree.tree.selectors.browsing import Branch, VersionSummary
 from versiontree.tree.selectors.readiness import MAX_FAILED_SHARE
 
@@ -17,7 +18,8 @@ from versiontree.tree.selectors.readiness import MAX_FAILED_SHARE
 class ModelRow:
     """A row of a model, with the figures of its default version, or of its newest one without a default.
 
-    `state` is that of the newest version while it is building or if it failed.
+    `state` is that of the newest version while it is building or if it failed. `promotion`: the history of
+    its default version, if that was promoted lately.
     """
 
     name: str
@@ -30,10 +32,16 @@ class ModelRow:
     parent: str
     metric: str
     metric_name: str
+    promotion: AliasHistory | None = None
 
 
-def model_rows(summaries: Iterable[VersionSummary], usage: Iterable[UsageDay] = ()) -> list[ModelRow]:
-    """Return a row per model among these versions, in their order. `usage` shows which ones fail."""
+def model_rows(
+    summaries: Iterable[VersionSummary],
+    usage: Iterable[UsageDay] = (),
+    promotions: Mapping[str, AliasHistory] | None = None,
+) -> list[ModelRow]:
+    """Return a row per model among these versions, in their order. `usage` shows which ones fail,
+    `promotions` which can be rolled back."""
     histories: dict[str, list[VersionSummary]] = defaultdict(list)
     for summary in summaries:
         histories[summary.name].append(summary)
@@ -43,7 +51,10 @@ def model_rows(summaries: Iterable[VersionSummary], usage: Iterable[UsageDay] = 
         requests[day.model_name] += day.requests
         failed[day.model_name] += day.failed
     return [
-        _model_row(history, _status(history, requests[name], failed[name]))
+        replace(
+            _model_row(history, _status(history, requests[name], failed[name])),
+            promotion=(promotions or {}).get(name),
+        )
         for name, history in histories.items()
     ]
 

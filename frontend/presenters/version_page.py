@@ -31,8 +31,8 @@ _SETTING_ORDER = [*dict.fromkeys(_SETTINGS), "seed"]
 PARTS = {
     Role.ROOT: "Upper layers",
     Role.LOWER: "Lower layers",
-    Role.PLOT: "PLOT",
-    Role.HPLM: "PET and head",
+    Role.PLOT: "Lookup table",
+    Role.HPLM: "Adapter and classifier",
     Role.CASCADE: "Cascade",
 }
 DECODER_PARTS = {Role.ROOT: "Decoder", Role.HPLM: "LoRA"}
@@ -68,7 +68,7 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
     tuned, converted = metrics.get("fine_tune", {}), metrics.get("convert", {})
     pretrained = metrics.get("further_pretrain", {})
     cascade, fault = _cascade(steps[0])
-    learnt_from = {name: tuned[name] for name in ("class_counts", "imbalance") if name in tuned}
+    learnt_from = {"class_counts": tuned["class_counts"]} if "class_counts" in tuned else {}
     return {
         "version": version,
         "measured": measured_of({**(metrics.get("evaluate") or {}), **learnt_from}),
@@ -142,7 +142,7 @@ def exports_of(tenant: Tenant, steps: Sequence[LineageStep]) -> list[Export]:
     held = {artifact.pk: artifact.size for step in parts for artifact in step.artifacts.values()}
     return [
         Export("Export", url, parts[0].size),
-        Export("Export including base models", f"{url}?branch=1", sum(held.values())),
+        Export("Export with base models", f"{url}?branch=1", sum(held.values())),
         *_adapters(version, url, parts[0].size),
     ]
 

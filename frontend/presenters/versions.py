@@ -1,6 +1,6 @@
 """Rows of versions, and which of them can be promoted."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,7 @@ from versiontree.tree.selectors.versions import as_mapping
 @dataclass(frozen=True, slots=True)
 class VersionRow:
     """A row of a version. `metric` and `baseline` are formatted figures of the test split; `job` is the id of
-    the first job."""
+    the first job. `compared_with` is the number of the version that a page compares it with first."""
 
     version: Version
     aliases: list[str]
@@ -25,6 +25,7 @@ class VersionRow:
     metric: str
     metric_name: str
     baseline: str
+    compared_with: int | None = None
 
 
 def version_row(version: Version) -> VersionRow:
@@ -43,14 +44,24 @@ def version_row(version: Version) -> VersionRow:
 
 def version_rows(versions: Iterable[Version], *, default: Version | None = None) -> list[VersionRow]:
     """Return the rows of versions, in the given order. Metrics of other test rows than those of `default` are
-    left out, as a table would set them side by side."""
-    rows = []
+    left out, as a table would set them side by side. A version is compared with the default, which itself is
+    compared with the one before it."""
+    rows: list[VersionRow] = []
     for version in versions:
         row = version_row(version)
         if default is not None and row.metric and not same_test(version, default):
             row = replace(row, metric="", metric_name="other test rows", baseline="")
         rows.append(row)
-    return rows
+    shown = [row.version.number for row in rows if row.metric]
+    return [replace(row, compared_with=_compared_with(row, default, shown)) for row in rows]
+
+
+def _compared_with(row: VersionRow, default: Version | None, shown: Sequence[int]) -> int | None:
+    if not row.metric:
+        return None
+    if default is not None and default != row.version and default.number in shown:
+        return default.number
+    return max((number for number in shown if number < row.version.number), default=None)
 
 
 def same_test(*versions: Version) -> bool:

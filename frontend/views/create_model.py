@@ -21,7 +21,7 @@ from frontend.presenters.create_model import (
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.versions import parent_name
 from frontend.shortcuts import redirect_to, render_page, submit_form
-from tenants.accounts.models import Role
+from tenants.accounts.models import Role, Tenant
 from tenants.base.row_ids import row_id
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.previews import search_by_name
@@ -47,11 +47,12 @@ def new(request: TenantRequest) -> HttpResponse:
     data = request.POST if posted else request.GET
     requested = CreateStep.REVIEW if posted else step_of(data)
     form = CreateForm(request.access.tenant, data)
-    if requested == CreateStep.REVIEW and not posted and "name" not in data:
-        # The step that asks for it was skipped.
-        named = data.copy()
-        named.update(_initial_name(form))
-        form = CreateForm(request.access.tenant, named)
+    if requested == CreateStep.REVIEW and not posted:
+        # Steps that ask for these were skipped.
+        filled = data.copy()
+        filled.update(_initial_name(form) if "name" not in data else {})
+        filled.update(_default_parent(form, request.access.tenant) if "parent" not in data else {})
+        form = CreateForm(request.access.tenant, filled)
     step = form.first_invalid(before=requested) or requested
     if step == CreateStep.REVIEW:
         made = _create(request, form) if posted else None
@@ -185,6 +186,18 @@ def _faults(form: CreateForm, step: CreateStep) -> list[str]:
     """Return the errors that are not shown beside a field."""
     choices = () if step == CreateStep.SETTINGS else form.of_step(step)
     return [str(error) for name in ("__all__", *choices) for error in form.errors.get(name, [])]
+
+
+def _default_parent(form: CreateForm, tenant: Tenant) -> dict[str, str]:
+    """Return the parent that is recommended for the dataset; a root until all tables are measured."""
+    dataset = _chosen_dataset(form)
+    if dataset is None:
+        return {}
+    measured, waiting = coverages_of(tenant, dataset) if form.root == RootKind.ENCODER else ([], [])
+    targets = coverage_targets(tenant, root=form.root)
+    parents = parent_choices(targets, [] if waiting else measured, None, measuring=False)
+    chosen = next((one.pk for one in parents if one.chosen), None)
+    return {} if chosen is None else {"parent": str(chosen)}
 
 
 def _initial_name(form: CreateForm) -> dict[str, str]:

@@ -12,8 +12,8 @@ from frontend.presenters.evaluation_answers import (
     answer_names,
     answered_rows,
     changed_rows,
+    comparison_verdict,
     evaluate_form,
-    significance_text,
     tallies,
 )
 from frontend.presenters.evaluation_csv import changed_csv_columns, changed_csv_rows, csv_columns, csv_rows
@@ -109,7 +109,7 @@ def compare(request: TenantRequest, name: str, number: int, other: int) -> HttpR
         "kind": kind,
         "tallies": tallies(after.task, every),
         "same": len(after.answered) - len(every),
-        "significance": significance_text(every),
+        "verdict": comparison_verdict(number, other, every, len(after.answered)),
         "rows": changed_rows(after.task, page, texts),
         "page": page,
         "others": [one for one in versions_evaluable(version, limit=VERSIONS_OFFERED) if one != version],

@@ -1,6 +1,6 @@
 """The start page, and the home page and the search of a tenant."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -34,6 +34,7 @@ from tenants.usage.selectors import (
     usage_total,
 )
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.selectors.alias_history import recent_promotions
 from versiontree.tree.selectors.browsing import hplm_summaries, hplms_search
 from versiontree.tree.selectors.readiness import recent_usage
 from versiontree.tree.selectors.versions import has_ready_root
@@ -43,6 +44,8 @@ RECENT = 5
 BUSIEST_SHOWN = 8
 BUSIEST_CACHE_S = 60.0
 MODELS_SHOWN = 8
+ROLLBACK_OFFERED = timedelta(days=7)
+"""How long after a promotion the home page offers to roll it back."""
 
 
 @require_GET
@@ -76,6 +79,9 @@ def home(request: TenantRequest) -> HttpResponse:
     usage = usage_total(tenant, *month)
     most_asked = _most_asked(tenant, *month) if usage.requests else {}
     data, quota = _recent_data(tenant), quota_of(tenant)
+    promotions = {}
+    if request.access.can_write:
+        promotions = recent_promotions(newest, datetime.now(UTC) - ROLLBACK_OFFERED)
     counted_jobs = sum(is_counted(row.job) for row in jobs.active)
     context: dict[str, Any] = {
         "steps": onboarding_steps(
@@ -86,7 +92,7 @@ def home(request: TenantRequest) -> HttpResponse:
             keys=api_keys_of(tenant).exists(),
             requests=usage.requests > 0 or has_usage(tenant),
         ),
-        "models": model_rows(hplm_summaries(tenant, newest), recent_usage(tenant, newest)),
+        "models": model_rows(hplm_summaries(tenant, newest), recent_usage(tenant, newest), promotions),
         "running_jobs": jobs,
         "usage": share_bars(most_asked, UsageBy.MODEL, {}, usage.requests),
         "data": data,

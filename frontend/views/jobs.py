@@ -24,6 +24,7 @@ from frontend.presenters.job_page import (
     phases_of,
     quick_answering,
     ready_estimate,
+    trained_domain,
     trained_model,
 )
 from frontend.presenters.jobs import JobRow, job_row, job_rows, reported_metrics
@@ -159,6 +160,7 @@ def _live(tenant: Tenant, job: Job) -> dict[str, Any]:
         "next": next((step for step in steps if step.job.after_id == job.pk and step.job.is_active), None),
         "quick": quick_answering(job.version) if job.is_active else None,
         "trained": None if job.is_active else trained_model(job.version),
+        "trained_domain": None if job.is_active else trained_domain(job.version),
         "cancelled_by": cancelled_by(job.events.order_by("-pk")) if job.state == JobState.CANCELLED else "",
         "ready": ready_estimate(job.version, time_until_ready(job.version, jobs)),
         "charts": job_charts(job),

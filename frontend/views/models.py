@@ -60,6 +60,8 @@ VERSIONS_SHOWN = 5
 PARTS = ("Overview", "Evaluation", "Usage", "Lineage", "Settings")
 """The parts of the page of a model, one of which is shown at a time."""
 USAGE_DAYS = 30
+USUAL_ALIASES = ("production", "staging")
+"""Names that are offered for a new alias."""
 
 
 @require_GET
@@ -203,6 +205,7 @@ def model_page(
         "comparison": comparison_of(evaluated) if evaluated else None,
         "evaluate": evaluate_form(tenant, default or versions[0]),
         "aliases": aliases,
+        "alias_names": sorted({DEFAULT_ALIAS, *USUAL_ALIASES, *(alias.name for alias in aliases)}),
         "moves": moves,
         "per_label": label_rows(measurements(steps[0].version)),
         "lineage": lineage_rows(tenant, steps),

@@ -1,10 +1,12 @@
 """Uploads of corpora and datasets: forms, checks of files, and storing."""
 
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpResponse
+from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
@@ -67,12 +69,12 @@ def check_dataset(request: TenantRequest) -> HttpResponse:
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def add_sample(request: TenantRequest) -> HttpResponse:
-    """Store a sample dataset, and show it."""
+    """Store a sample dataset, and lead on to a model that learns from it."""
     tenant, sample = request.access.tenant, request.POST.get("sample", "")
     made = action_result(
         request, lambda: dataset_add_sample(tenant=tenant, sample=sample, actor=request.user)
     )
-    return redirect_to(request, "data") if made is None else redirect_to(request, "dataset", made.pk)
+    return redirect_to(request, "data") if made is None else _redirect_to_new_model(request, made.pk)
 
 
 @require_POST
@@ -202,8 +204,17 @@ def _context(check: UploadCheck) -> dict[str, Any]:
     return context | {"refusal": check_error(check)}
 
 
+def _redirect_to_new_model(request: TenantRequest, dataset: int) -> HttpResponse:
+    """Redirect to the last step of a new model from a dataset, with everything else chosen."""
+    response = redirect_to(request, "model_new")
+    query = urlencode({"dataset": dataset, "step": "review"})
+    return redirect(f"{response['Location']}?{query}")
+
+
 def _redirect_to_stored(request: TenantRequest, check: UploadCheck) -> HttpResponse:
     made = check.corpus_id or check.dataset_id
+    if check.dataset_id and request.POST.get("then") == "model":
+        return _redirect_to_new_model(request, check.dataset_id)
     response = redirect_to(
         request, check.kind, made, message=f"{check.get_kind_display()} {check.name} saved."
     )

@@ -22,12 +22,12 @@ class JobKind(models.TextChoices):
     """What a job of a version does. `BackgroundKind` has the other kinds."""
 
     CONVERT = "convert", "Convert"
-    FURTHER_PRETRAIN = "further_pretrain", "Further pretrain"
-    BUILD_PLOT = "build_plot", "Build PLOT"
+    FURTHER_PRETRAIN = "further_pretrain", "Train domain"
+    BUILD_PLOT = "build_plot", "Build lookup table"
     QUICK = "quick", "Quick version"
     FINE_TUNE = "fine_tune", "Fine-tune"
     EVALUATE = "evaluate", "Evaluate"
-    COMPACT = "compact", "Compact PLOTs"
+    COMPACT = "compact", "Compact lookup tables"
 
     @property
     def queue(self) -> str:

@@ -25,7 +25,8 @@ STAGES = (
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
     """Build `root`; `lower`, if there is a corpus to convert it with; `hplm`, if its head is asked for."""
     from workers.training.checkpoints import CheckpointStore
-    from workers.training.convert import ConvertSettings, convert_root, copy_root, copy_task_head
+    from workers.training.conversion import ConvertSettings
+    from workers.training.convert import convert_root, copy_root, copy_task_head
 
     out_root, out_lower, out_hplm = (workspace / name for name in ("root", "lower", "hplm"))
     settings = ConvertSettings(name=job.params["name"], **job_settings(job))

@@ -16,7 +16,7 @@ from inference.hplm.root import FULL_LOWER_FILE, LM_HEAD_FILE, LmHead, Root
 from inference.text.tokenization import TOKENIZER_FILE
 from versiontree.job_settings import PretrainingSettings
 from workers.training.checkpoints import CheckpointStore, seeded_rng
-from workers.training.convert import ALPHA
+from workers.training.conversion import ALPHA
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.disk import atomic_folders
 from workers.training.hidden_states import Teacher

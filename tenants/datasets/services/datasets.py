@@ -147,9 +147,14 @@ def _dataset_insert(tenant: Tenant, name: str, report: Mapping[str, Any], actor:
     except IntegrityError as error:
         raise _name_taken(name) from error
     detail = {"task": dataset.task, "leaks_allowed": dataset.leaks_allowed}
-    detail |= {key: report[key] for key in ("corrected",) if key in report}
+    detail |= {key: _without_rows(report[key]) for key in ("corrected", "edited") if key in report}
     audit_record(verb="dataset.upload", subject=name, tenant=tenant, actor=actor, detail=detail)
     return dataset
+
+
+def _without_rows(made_of: Mapping[str, Any]) -> dict[str, Any]:
+    """What the audit log keeps of an edit: counts, but no texts."""
+    return {name: value for name, value in made_of.items() if name != "rows"}
 
 
 def _name_taken(name: str) -> HmiError:

@@ -16,7 +16,8 @@ from tests.unit.workers.training.world import NullReporter, corpus_file, dataset
 from versiontree.transfer.archive.layout import ALLOWED_FILES
 from versiontree.transfer.services.version_import import version_import
 from workers.jobs.outcome import to_json
-from workers.training.convert import ConvertSettings, convert_root
+from workers.training.conversion import ConvertSettings
+from workers.training.convert import convert_root
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain

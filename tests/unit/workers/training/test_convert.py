@@ -20,7 +20,8 @@ from tests.unit.families import published
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file
 from workers.training import mixer_training
-from workers.training.convert import ConvertSettings, convert_root
+from workers.training.conversion import ConvertSettings
+from workers.training.convert import convert_root
 from workers.training.progress import Cancelled, Reporter
 from workers.training.training_corpus import read_general_text
 
