@@ -416,6 +416,14 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True)
+class DatasetRow:
+    """A row of a split, counted from 1."""
+
+    row: int
+    fields: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Corpus:
     """Plain text for building domains."""
 
@@ -448,12 +456,14 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The check of uploaded files, and the dataset or corpus created from them."""
+    """The check of uploaded files, and the dataset or corpus created from them. ``columns``: those that were
+    given or guessed."""
 
     id: str
     kind: str
     state: str
     name: str = ""
+    columns: Json | None = None
     preview: Json = field(default_factory=dict)
     error: Json | None = None
     row_errors: list[Json] = field(default_factory=list)

@@ -2,8 +2,9 @@
 
 import csv
 import io
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import IO, Final
 from unicodedata import category, normalize
 
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\N{MINUS SIGN}", "\t", "\r", "\n")
@@ -12,6 +13,7 @@ INVISIBLE: Final = ("C", "Z")
 BYTE_ORDER_MARK: Final = "\ufeff"
 """Makes spreadsheets read the file as UTF-8."""
 ROWS_PER_CHUNK: Final = 500
+MAX_MEMORY_BYTES: Final = 4 * 1024**2
 
 
 def csv_chunks(columns: Sequence[str], rows: Iterable[Sequence[object]], *, kept: int = 0) -> Iterator[bytes]:
@@ -26,6 +28,15 @@ def csv_chunks(columns: Sequence[str], rows: Iterable[Sequence[object]], *, kept
         if number % ROWS_PER_CHUNK == 0:
             yield _drain(sink)
     yield _drain(sink)
+
+
+def csv_file(columns: Sequence[str], rows: Iterable[Sequence[object]], *, kept: int = 0) -> IO[bytes]:
+    """The file as `csv_chunks` yields it, complete and open at its beginning: a slow client then holds no
+    database connection, and an error while reading gives an error answer."""
+    file: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_MEMORY_BYTES)  # noqa: SIM115 - the caller closes it
+    file.writelines(csv_chunks(columns, rows, kept=kept))
+    file.seek(0)
+    return file
 
 
 def _escape_formula(value: object) -> object:
