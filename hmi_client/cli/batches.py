@@ -13,7 +13,9 @@ from hmi_client.client import Client
 from hmi_client.errors import JobFailed
 from hmi_client.responses import Batch
 
-app = typer.Typer(no_args_is_help=True, help="Run models on files of inputs at low priority.")
+app = typer.Typer(
+    no_args_is_help=True, help="Run models on files of JSON lines at low priority, and manage batches."
+)
 BatchId = Annotated[str, typer.Argument(help="The batch's id.")]
 Out = Annotated[
     Path | None, typer.Option(dir_okay=False, help="File for the answers. Default: INPUT-results.jsonl.")

@@ -11,7 +11,7 @@ from hmi_client.cli.hints import Hint, hints
 from hmi_client.cli.lookup import dataset_id
 from hmi_client.cli.output import AsJson, print_json, print_note, print_table, shortened
 from hmi_client.cli.profiles import client_of
-from hmi_client.cli.text_input import read_lines
+from hmi_client.cli.text_input import empty_input, read_lines
 from hmi_client.errors import HmiError
 from hmi_client.operations.files import DownloadType
 from hmi_client.responses import DatasetRow, Json
@@ -114,7 +114,11 @@ def edit(
     """Change rows of a dataset, which makes a new dataset. `hmi data show` has the numbers of the rows."""
     changes = [*_field_changes(split, change or []), *({"split": split, "row": row} for row in remove or [])]
     changes += [{"split": split, "fields": _object(text, "--add")} for text in add or []]
-    changes += [_object(line, "--changes") for line in read_lines(file) if line.strip()] if file else []
+    if file:
+        listed = [_object(line, "--changes") for line in read_lines(file) if line.strip()]
+        if not listed:
+            raise empty_input(file)
+        changes += listed
     if not changes:
         raise typer.BadParameter("Give changes with --set, --remove, --add or --changes.")
     with client_of(context) as client, hints(HINTS):
