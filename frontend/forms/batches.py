@@ -64,6 +64,8 @@ class BatchForm(forms.Form):
         """Offer the columns that the file has, where the error says that one is missing."""
         if error.code == ErrorCode.MISSING_COLUMN and error.details:
             self._ask(error.details["fields"], error.details["found"])
+            for name in error.details["fields"]:
+                self.fields[FIELD + name].required = True
             self.add_error(FIELD + error.details["missing"][0], error.message)
 
     def _ask(self, fields: Iterable[str], columns: Iterable[str]) -> None:
