@@ -46,9 +46,11 @@ class RowSerializer(serializers.Serializer[Any]):
 
 
 class RowsSerializer(serializers.Serializer[Any]):
-    """A page of rows. ``next`` leads to the next page, which may exist even if this one is empty."""
+    """A page of rows. ``next`` leads to the next page, which may exist even if this one is empty.
+    ``previous`` is null: rows are read forwards."""
 
     next = serializers.CharField(allow_null=True)
+    previous = serializers.CharField(allow_null=True)
     results = RowSerializer(many=True)
 
 
@@ -96,7 +98,7 @@ class DatasetRowsView(TenantView):
             asked = {**request.query_params.dict(), "cursor": page.cursor}
             following = f"{request.build_absolute_uri(request.path)}?{urlencode(asked)}"
         rows = [{"row": one.row, "fields": one.fields} for one in page.rows]
-        return Response({"next": following, "results": rows})
+        return Response({"next": following, "previous": None, "results": rows})
 
 
 class DatasetSplitView(DownloadView, TenantView):
