@@ -1,5 +1,6 @@
 """Template tags and filters: panels, dialogs, badges, navigation, pagination and number formats."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -60,6 +61,13 @@ def badge(state: str) -> dict[str, str]:
     """A badge with the label and colour of a state."""
     style = style_of(state)
     return {"label": style.label, "colour": style.colour}
+
+
+@register.simple_tag
+def row_line(row: Mapping[str, Any]) -> str:
+    """The fields of a row of a dataset in one line."""
+    values = (value for name, value in row.items() if name != "cut")
+    return " · ".join(map(str, values))
 
 
 @register.filter

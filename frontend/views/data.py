@@ -23,8 +23,7 @@ from frontend.shortcuts import paginate, redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
 from tenants.base.row_ids import row_id
-from tenants.datasets.formats.corrections import LABELED_TASKS
-from tenants.datasets.models import Corpus, Dataset, Split
+from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.previews import (
     ORDERS,
     corpus_sample,
@@ -32,7 +31,6 @@ from tenants.datasets.selectors.previews import (
     latest_checks,
     search_by_name,
 )
-from tenants.datasets.selectors.rows import dataset_rows_page
 from tenants.datasets.selectors.uploads import (
     checks_open,
     corpora_of,
@@ -110,28 +108,6 @@ def dataset(request: TenantRequest, pk: int) -> HttpResponse:
     shared = _shared_context(request, dataset)
     return render_page(
         request, "data/dataset.html", dataset=dataset, task=task_of(dataset), **shared, **context
-    )
-
-
-@require_GET
-@tenant_member_required()
-def rows(request: TenantRequest, pk: int) -> HttpResponse:
-    """The rows of a dataset: of a split (`?split=`), with words (`?q=`), from a byte on (`?after=`)."""
-    dataset = dataset_of(request.access.tenant, pk)
-    split, words, after = (request.GET.get(name, "").strip() for name in ("split", "q", "after"))
-    chosen = split if split in Split.values else Split.TRAIN
-    page = dataset_rows_page(dataset, split=chosen, words=words, offset=row_id(after))
-    return render_page(
-        request,
-        "data/dataset_rows.html",
-        dataset=dataset,
-        has_labels=dataset.task in LABELED_TASKS,
-        report=dataset.report,
-        splits=Split.values,
-        split=chosen,
-        words=words,
-        rows=preview_rows({chosen: page.rows}),
-        next_offset=page.next_offset,
     )
 
 

@@ -6,7 +6,8 @@ from django.views.decorators.http import require_GET, require_POST
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.label_checks import Choice, CorrectionsForm
 from frontend.presenters.label_checks import suspect_rows
-from frontend.shortcuts import redirect_to, render_page, submit_form
+from frontend.shortcuts import render_page, submit_form
+from frontend.views.dataset_rows import MODELS_OFFERED, saved
 from tenants.accounts.models import Role
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.corrections import LABELED_TASKS
@@ -14,7 +15,12 @@ from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.uploads import dataset_of
 from tenants.datasets.services.corrections import dataset_correct
 from versiontree.tree.models import Version
-from versiontree.tree.selectors.label_checks import Suspect, suspects_of, suspects_version
+from versiontree.tree.selectors.label_checks import (
+    Suspect,
+    hplms_trained_on,
+    suspects_of,
+    suspects_version,
+)
 
 
 @require_GET
@@ -39,7 +45,7 @@ def correct(request: TenantRequest, pk: int) -> HttpResponse:
     made = submit_form(form, lambda: _correct(request, dataset, version, form))
     if made is None:
         return _page(request, dataset, version, suspects, form)
-    return redirect_to(request, "dataset", made.pk, message=f"Dataset {made.name} saved.")
+    return saved(request, made)
 
 
 def _correct(
@@ -70,5 +76,6 @@ def _page(
         version=version,
         suspects=suspect_rows(suspects, form),
         has_labels=dataset.task in LABELED_TASKS,
+        models=hplms_trained_on(request.access.tenant, dataset.pk)[:MODELS_OFFERED],
         form=form,
     )

@@ -5,6 +5,7 @@ import re
 
 from django.test import Client
 
+from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.datasets.services.uploads import upload_receive
 from tests.e2e.world import World
@@ -14,6 +15,9 @@ from tests.unit.tenants.files import jsonl
 def test_the_sample_dataset_is_there_after_one_click_and_there_once(owner: Client, world: World) -> None:
     made = owner.post("/t/acme/data/sample/", {"sample": "support"})
     shown = owner.get(made["Location"]).content.decode()
+    assert "Create model" in shown, "with everything chosen"
+    [dataset] = Dataset.unscoped.filter(name__icontains="sample")
+    shown = owner.get(f"/t/acme/data/datasets/{dataset.pk}/").content.decode()
     assert "88 rows" in shown
     assert "My parcel has not arrived after ten days." in shown
     assert owner.post("/t/acme/data/sample/", {"sample": "support"})["Location"] == made["Location"]

@@ -82,7 +82,10 @@ def test_the_phases_of_the_last_attempt_are_told_in_order(owner: Client, world: 
         job_event(job_id=job.pk, kind="running")
         for phase in attempt:
             job_event(job_id=job.pk, kind="stage", message=phase)
-    assert re.findall(r"<li[^>]*>(Look up|Fine-tune) ", page_of(owner, job)) == ["Look up", "Fine-tune"]
+    assert re.findall(r"<li[^>]*>(Preparing data|Training) ", page_of(owner, job)) == [
+        "Preparing data",
+        "Training",
+    ]
 
 
 def test_a_failure_is_told_with_where_it_was_and_what_to_do(owner: Client, world: World) -> None:
@@ -216,7 +219,7 @@ def test_a_tenant_has_a_share_of_the_streams_and_others_have_theirs(world: World
 
 def clone_link(client: Client, job: Job) -> str:
     """Where the job's page leads."""
-    link = re.search(r'href="([^"]+)">Duplicate<', page_of(client, job))
+    link = re.search(r'href="([^"]+)">Train again with these settings<', page_of(client, job))
     assert link is not None
     return link[1].replace("&amp;", "&")
 
@@ -251,4 +254,4 @@ def test_a_domain_is_cloned_with_its_corpus_coverage_and_settings(owner: Client,
 
 def test_what_was_made_from_nothing_that_is_there_cannot_be_cloned(owner: Client, world: World) -> None:
     Version.unscoped.filter(pk=world.hplm.pk).update(dataset=None)
-    assert ">Duplicate<" not in page_of(owner, jobs_in_order(world.hplm)[0])
+    assert ">Train again with these settings<" not in page_of(owner, jobs_in_order(world.hplm)[0])

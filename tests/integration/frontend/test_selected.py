@@ -51,7 +51,9 @@ def test_a_dataset_gets_another_name_unless_it_is_taken(owner: Client, world: Wo
 
 
 def test_a_renamed_model_is_found_under_its_new_name(owner: Client, world: World) -> None:
-    assert "Calls by the present name then fail" in owner.get("/t/acme/models/triage/").content.decode()
+    assert (
+        "Requests that use the present name will fail" in owner.get("/t/acme/models/triage/").content.decode()
+    )
     answer = owner.post("/t/acme/models/triage/rename/", {"name": "inbox"}, follow=True)
     assert answer.redirect_chain[-1][0] == "/t/acme/models/inbox/"
     assert "Requests to triage fail from now on: use inbox." in answer.content.decode()

@@ -46,6 +46,12 @@ def evaluation_of(tenant: Tenant, version: Version, *, test_sha256: str = "") ->
     return exact or (found[0] if found and not test_sha256 else None)
 
 
+def evaluation_on(tenant: Tenant, test_sha256: str) -> Evaluation | None:
+    """The latest answers of any version to the test file with this checksum, None without any."""
+    found = Evaluation.objects.for_tenant(tenant).filter(test_sha256=test_sha256)
+    return found.select_related("artifact", "version").first()
+
+
 def evaluations_shared(tenant: Tenant, one: Version, other: Version) -> tuple[Evaluation, Evaluation] | None:
     """The answers of both versions to the same test file, None if they have none in common.
 
