@@ -8,6 +8,7 @@ from typing import IO, Any, Final
 
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.models import Dataset
+from tenants.datasets.selectors.rows import RowFilter
 from tenants.datasets.storage import stored_open
 
 MAX_BYTES_READ: Final = 16 * 1024**2
@@ -39,7 +40,7 @@ def split_page(
     Raises ``not_found`` for a split that the dataset does not have, ``invalid_field`` for a cursor that no
     page has, ``corrupt_artifact`` if the file is gone.
     """
-    wanted = words.lower().split()
+    wanted = RowFilter(words=tuple(words.lower().split()), label=label)
     rows: list[NumberedRow] = []
     with split_open(dataset, split) as file:
         number, start = _place(file, cursor)
@@ -48,19 +49,10 @@ def split_page(
             if not line:
                 return SplitPage(rows, "")
             number += 1
-            text = line.decode().lower()
-            if all(word in text for word in wanted):
-                fields = json.loads(line)
-                if not label or label in row_labels(fields):
-                    rows.append(NumberedRow(number, fields))
+            if wanted.has(number, line.decode()):
+                rows.append(NumberedRow(number, json.loads(line)))
         at = file.tell()
         return SplitPage(rows, f"{number}-{at}" if file.read(1) else "")
-
-
-def row_labels(fields: Mapping[str, Any]) -> set[str]:
-    """The labels of a row: its class, its labels, or the kinds of its spans."""
-    tags = {str(tag).partition("-")[2] or str(tag) for tag in fields.get("tags", ())}
-    return {str(fields["label"])} if "label" in fields else {*map(str, fields.get("labels", ()))} | tags
 
 
 def split_open(dataset: Dataset, split: str) -> IO[bytes]:
