@@ -1,16 +1,15 @@
 """Responses that a browser saves as a file."""
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from os import SEEK_END
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
-from tenants.base.csv_files import csv_chunks
+from tenants.base.csv_files import csv_chunks, csv_file
 
-MAX_MEMORY_BYTES: Final = 4 * 1024**2
 CSV_TYPE: Final = "text/csv; charset=utf-8"
 BAD_ROW_COLUMNS: Final = ("file", "row", "line", "reason", "content")
 
@@ -22,13 +21,9 @@ class DownloadResponse(FileResponse):
 
 
 def csv_response(name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> DownloadResponse:
-    """Return rows as a CSV file, read completely before the first byte is sent.
-
-    A slow client therefore holds no database connection, and an error while reading gives an error page.
-    """
-    file: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_MEMORY_BYTES)  # noqa: SIM115 - the response closes it
-    file.writelines(csv_chunks(columns, rows))
-    size = file.tell()
+    """Return rows as a CSV file, read completely before the first byte is sent."""
+    file = csv_file(columns, rows)
+    size = file.seek(0, SEEK_END)
     file.seek(0)
     response = DownloadResponse(file, as_attachment=True, filename=name, content_type=CSV_TYPE)
     response.headers["Content-Length"] = str(size)

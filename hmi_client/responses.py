@@ -63,6 +63,26 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class ApiKey:
+    """An API key. ``key`` is its plaintext, only where it was just made."""
+
+    prefix: str
+    name: str
+    scopes: list[str] = field(default_factory=list)
+    created_by: str | None = None
+    created_at: str = ""
+    expires_at: str | None = None
+    last_used_at: str | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    revoked: bool = False
+    revoked_at: str | None = None
+    replaces: str | None = None
+    replaced_by: str | None = None
+    key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class LoggedRequest:
     """An infer request in the tenant's log. ``outcome`` is answered, refused or failed, ``error_code`` None
     if it was answered. ``param`` and ``message`` are the error's, ``reference`` is the model as it was asked
@@ -210,6 +230,21 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """The answers of a version against those of another one, on ``stored`` of ``rows`` test rows. ``changes``
+    counts the rows that were fixed, broken and changed; ``p_value`` is that of McNemar's exact test. Each of
+    the ``results`` is a row with its ``change``, ``input``, ``gold``, and the answers ``before`` and
+    ``after``."""
+
+    rows: int
+    stored: int
+    changes: Json = field(default_factory=dict)
+    p_value: float | None = None
+    dataset: str = ""
+    results: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RebaseOffer:
     """A model whose domain or root has a newer version, ``onto``. ``version`` is that of its alias `default`,
     which stands on ``base``. ``problem`` says why it cannot be rebased; empty if it can."""
@@ -282,13 +317,15 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A file of inputs for a model. ``lines`` of ``total_lines`` are done."""
+    """A file of inputs for a model. ``lines`` of ``total_lines`` are done. With ``columns`` the file is a
+    table, and its results are CSV."""
 
     id: str
     model: str
     state: str
     version: int | None = None
     filename: str = ""
+    columns: Json = field(default_factory=dict)
     total_lines: int | None = None
     lines: int = 0
     succeeded: int = 0
@@ -379,6 +416,14 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True)
+class DatasetRow:
+    """A row of a split, counted from 1."""
+
+    row: int
+    fields: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Corpus:
     """Plain text for building domains."""
 
@@ -411,12 +456,14 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The check of uploaded files, and the dataset or corpus created from them."""
+    """The check of uploaded files, and the dataset or corpus created from them. ``columns``: those that were
+    given or guessed."""
 
     id: str
     kind: str
     state: str
     name: str = ""
+    columns: Json | None = None
     preview: Json = field(default_factory=dict)
     error: Json | None = None
     row_errors: list[Json] = field(default_factory=list)

@@ -13,7 +13,6 @@ from django.core.files.uploadedfile import UploadedFile
 
 from tenants.datasets.formats.columns import FileColumns, task_columns
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
-from tenants.datasets.formats.rows import required_columns
 from tenants.datasets.models import DATASET_TASK_CHOICES, CheckKind, CheckState, Task, UploadCheck
 
 COLUMN_LABELS = {
@@ -70,9 +69,7 @@ class ColumnsForm(forms.Form):
 def columns_guessed(found: FileColumns, task: str) -> dict[str, str] | None:
     """Return the columns of the file by column of the task, as their names suggest. None if the file has
     those of the task, or if one that is required cannot be guessed."""
-    guessed = found.guessed_mapping(task)
-    missing = set(required_columns(task)) - found.default_mapping.keys()
-    return guessed if missing and missing <= guessed.keys() else None
+    return found.needed_mapping(task)
 
 
 def columns_chosen(data: Mapping[str, str], task: str) -> dict[str, str]:

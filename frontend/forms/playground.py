@@ -1,4 +1,4 @@
-"""Forms of the playground and of batches."""
+"""Forms of the playground."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ from django.http import QueryDict
 from inference.api.validation import Quality
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
-from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.selectors.callable_hplms import CallableHplm, InputKind, callable_hplm, callable_hplms
 
 MAX_MODELS: Final = 4
@@ -136,24 +135,3 @@ class PlaygroundForm(forms.Form):
     def texts(self) -> list[forms.BoundField]:
         """Return the fields of the texts."""
         return [self[place] for place in PLACES if place in self.fields]
-
-
-class BatchForm(forms.Form):
-    """A new batch: a model, and a file of inputs."""
-
-    model = forms.CharField(
-        label="Model",
-        max_length=256,
-        help_text="A model of any task: name, name@alias or name:version."
-        f" A name alone means @{DEFAULT_ALIAS}.",
-        widget=forms.TextInput({"autocomplete": "off", "spellcheck": "false", "list": "batch-models"}),
-    )
-    file = forms.FileField(
-        label="Inputs",
-        allow_empty_file=True,
-        help_text="JSON lines, at most a million. Each line is a text, or an object such as {text, text_pair}"
-        " or {question, context}. For a generative model, each line is a prompt, or the body of a request:"
-        " an object with prompt or messages, without model and stream."
-        " If an object has an id, the result has the same id.",
-        widget=forms.ClearableFileInput({"accept": ".jsonl,.ndjson,.json,.txt,application/jsonl"}),
-    )

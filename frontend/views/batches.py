@@ -4,10 +4,11 @@ from uuid import UUID
 
 from django.http import FileResponse, HttpResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django_htmx.http import HttpResponseClientRedirect
 
 from frontend.access import TenantRequest, tenant_member_required
-from frontend.downloads import DownloadResponse
-from frontend.forms.playground import BatchForm
+from frontend.downloads import CSV_TYPE, DownloadResponse
+from frontend.forms.batches import BatchForm, model_name
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action, submit_form
 from inference.batches.models import Batch
 from inference.batches.selectors import batch_file_open, batch_first_failures, batch_of, batches_of
@@ -25,12 +26,15 @@ def index(request: TenantRequest) -> HttpResponse:
     """The list of batches, and the form for a new one."""
     if request.method == "POST" and not request.access.can_write:
         raise HmiError(ErrorCode.FORBIDDEN, "You need the role developer to start a batch.")
-    form = BatchForm(request.POST or None, request.FILES or None, initial=request.GET.dict())
-    batch = submit_form(form, lambda: _submit(request, form))
-    if batch is not None:
-        return redirect_to(request, "batch", batch.pk)
     tenant = request.access.tenant
     page, offers = paginate(request, batches_of(tenant)), callable_hplms(tenant)
+    usual = [batch.model for batch in page.object_list[:1]] + [model_name(one.reference) for one in offers]
+    initial = {"model": next(iter(usual), ""), **request.GET.dict()}
+    form = BatchForm(request.POST or None, request.FILES or None, initial=initial)
+    batch = submit_form(form, lambda: _submit(request, form))
+    if batch is not None:
+        response = redirect_to(request, "batch", batch.pk)
+        return HttpResponseClientRedirect(response["Location"]) if request.htmx else response
     return render_page(
         request, "batches/index.html", form=form, page=page, rows=page.object_list, offers=offers
     )
@@ -42,7 +46,15 @@ def page(request: TenantRequest, pk: UUID) -> HttpResponse:
     """The page of a batch. A request by htmx gets only the progress part."""
     template = "batches/progress.html" if request.htmx else "batches/page.html"
     batch = batch_of(request.access.tenant, pk)
-    return render_page(request, template, batch=batch, failures=batch_first_failures(batch))
+    row = "row" if batch.columns else "line"
+    return render_page(
+        request,
+        template,
+        batch=batch,
+        row=row,
+        failures=batch_first_failures(batch),
+        failures_title=f"First failed {row}s",
+    )
 
 
 @require_POST
@@ -80,15 +92,23 @@ def errors(request: TenantRequest, pk: UUID) -> FileResponse:
 
 def _download(batch: Batch, kind: str) -> FileResponse:
     stream, name = batch_file_open(batch, kind)
-    return DownloadResponse(stream, as_attachment=True, filename=name, content_type="application/jsonl")
+    content_type = CSV_TYPE if name.endswith(".csv") else "application/jsonl"
+    return DownloadResponse(stream, as_attachment=True, filename=name, content_type=content_type)
 
 
-def _submit(request: TenantRequest, form: BatchForm) -> Batch:
+def _submit(request: TenantRequest, form: BatchForm) -> Batch | None:
     file = form.cleaned_data["file"]
-    return batch_submit(
-        tenant=request.access.tenant,
-        model=form.cleaned_data["model"],
-        filename=file.name,
-        stream=file,
-        actor=request.user,
-    )
+    try:
+        return batch_submit(
+            tenant=request.access.tenant,
+            model=form.cleaned_data["model"],
+            filename=file.name,
+            stream=file,
+            actor=request.user,
+            columns=form.columns(),
+        )
+    except HmiError as error:
+        if error.code != ErrorCode.MISSING_COLUMN:
+            raise
+        form.columns_in_question(error)
+        return None

@@ -8,13 +8,16 @@ import typer
 from typer.core import TyperGroup
 
 from hmi_client.cli import (
+    batch,
     batches,
     chat,
     data,
     domains,
+    evaluation,
     generate,
     infer,
     jobs,
+    keys,
     login,
     models,
     requests,
@@ -34,6 +37,8 @@ EPILOG = (
 
 UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
 """Wrong usage. Typer does not export it."""
+VALIDATION_PREFIX: Final = "Value error, "
+"""Pydantic, which checks the choices of options, puts it before a message."""
 MAYBE_A_KEY: Final = re.compile(r"[^\s'()]{24,}")
 """An argument that is longer than all commands."""
 
@@ -46,8 +51,9 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            if type(error) is UsageError:
-                error.message = MAYBE_A_KEY.sub("[hidden]", error.message)  # type: ignore[attr-defined]
+            message = error.message.replace(VALIDATION_PREFIX, "", 1)  # type: ignore[attr-defined]
+            hidden = MAYBE_A_KEY.sub("[hidden]", message) if type(error) is UsageError else message
+            error.message = hidden  # type: ignore[attr-defined]
             raise
 
 
@@ -66,10 +72,13 @@ app.command("infer")(infer.infer)
 app.command("chat")(chat.chat)
 app.command("generate")(generate.generate)
 app.command("train")(train.train)
+app.command("evaluate")(evaluation.evaluate)
+app.command("batch")(batch.batch)
 app.command("requests")(requests.requests)
 app.add_typer(data.app, name="data")
 app.add_typer(models.app, name="models")
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(keys.app, name="keys")
 app.add_typer(domains.app, name="domains")
 app.add_typer(batches.app, name="batches")
 app.add_typer(webhooks.app, name="webhooks")

@@ -13,7 +13,9 @@ from hmi_client.client import Client
 from hmi_client.errors import JobFailed
 from hmi_client.responses import Batch
 
-app = typer.Typer(no_args_is_help=True, help="Run models on files of inputs at low priority.")
+app = typer.Typer(
+    no_args_is_help=True, help="Run models on files of JSON lines at low priority, and manage batches."
+)
 BatchId = Annotated[str, typer.Argument(help="The batch's id.")]
 Out = Annotated[
     Path | None, typer.Option(dir_okay=False, help="File for the answers. Default: INPUT-results.jsonl.")
@@ -73,7 +75,7 @@ def run(
             if as_json:
                 print_json(batch)
             return
-        batch = _wait(client, batch)
+        batch = wait_for_batch(client, batch)
         _download(client, batch, files)
     _report(batch, files, as_json)
 
@@ -120,7 +122,7 @@ def fetch(
     with client_of(context) as client:
         found = client.get_batch(batch)
         files = OutputFiles.of(Path(Path(found.filename).stem), out, errors, overwrite=overwrite)
-        ended = _wait(client, found)
+        ended = wait_for_batch(client, found)
         _download(client, ended, files)
     _report(ended, files, as_json)
 
@@ -150,7 +152,8 @@ def delete(
     print_note(f"The batch {batch} is deleted.")
 
 
-def _wait(client: Client, batch: Batch) -> Batch:
+def wait_for_batch(client: Client, batch: Batch) -> Batch:
+    """The batch once it is finished. Meanwhile a bar shows its progress."""
     with BatchBar(batch) as bar:
         for batch in client.watch_batch(batch.id):  # noqa: B020 - the last state is returned
             bar.update(batch)
@@ -177,13 +180,14 @@ def _report(batch: Batch, files: OutputFiles, as_json: bool) -> None:
         if errors:
             print_note(f"Failed lines: {errors}")
     if batch.state != "completed":
-        raise _batch_failed(batch)
+        raise batch_failed(batch)
     if batch.failed:
         message = f"{batch.failed:,} of {batch.lines:,} lines failed. {errors} has the reasons."
         raise JobFailed(message, job=batch.id, code="lines_failed")
 
 
-def _batch_failed(batch: Batch) -> JobFailed:
+def batch_failed(batch: Batch) -> JobFailed:
+    """The error of a batch that did not complete."""
     error = batch.error or {}
     line = f"Line {error['line']}: " if error.get("line") else ""
     message = error.get("message", f"The batch is {batch.state}.")

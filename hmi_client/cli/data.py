@@ -5,14 +5,21 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from hmi_client.cli import rows
 from hmi_client.cli.hints import Hint, column_hint, hints
 from hmi_client.cli.lookup import corpus_id, dataset_id
 from hmi_client.cli.output import AsJson, print_json, print_note, print_table
 from hmi_client.cli.profiles import client_of
 from hmi_client.cli.progress import FileBars
+from hmi_client.cli.report import print_report
 from hmi_client.responses import Check, Corpus, Dataset
 
-app = typer.Typer(no_args_is_help=True, help="Upload, list and delete datasets and corpora.")
+app = typer.Typer(
+    no_args_is_help=True, help="Upload, list, show, edit, download and delete datasets and corpora."
+)
+app.command("show")(rows.show)
+app.command("download")(rows.download)
+app.command("edit")(rows.edit)
 Task = Literal[
     "classification", "multilabel", "regression", "tagging", "question_answering", "generation", "chat"
 ]
@@ -37,13 +44,17 @@ def push(
     task: Annotated[Task | None, typer.Option(help="The task of the model.")] = None,
     corpus: Annotated[bool, typer.Option("--corpus", help="Upload a corpus: plain text.")] = False,
     dev: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, readable=True, help="The development rows.")
+        Path | None, typer.Option(exists=True, dir_okay=False, readable=True, help="The validation rows.")
     ] = None,
     test: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, readable=True, help="The test rows.")
     ] = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="Map a column: text=body reads the text from `body`. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="Map a column: text=body reads the text from `body`. Repeatable. "
+            "Default: columns with usual names."
+        ),
     ] = None,
     separator: Annotated[str | None, typer.Option(help="The separator between the labels of a cell.")] = None,
     allow_leaks: Annotated[bool, typer.Option("--allow-leaks", help="Allow overlap between splits.")] = False,
@@ -51,7 +62,7 @@ def push(
         bool, typer.Option("--skip-invalid-rows", help="Leave out invalid rows.")
     ] = False,
     check_only: Annotated[
-        bool, typer.Option("--check-only", help="Check the files without storing them.")
+        bool, typer.Option("--check-only", help="Check the files and print a report. Nothing is stored.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -70,6 +81,7 @@ def push(
                 task=task,
                 name=name,
                 columns=_columns(column or []),
+                guess_columns=not column,
                 separator=separator,
                 allow_leaks=allow_leaks,
                 skip_invalid_rows=skip_invalid_rows,
@@ -143,6 +155,8 @@ def _columns(pairs: list[str]) -> dict[str, str]:
 
 
 def _print_check(check: Check, as_json: bool) -> None:
+    if check.columns and not as_json:
+        print_note(f"Columns: {', '.join(f'{name}={column}' for name, column in check.columns.items())}")
     if as_json:
         print_json(check)
     elif check.dataset is not None:
@@ -152,4 +166,5 @@ def _print_check(check: Check, as_json: bool) -> None:
     elif check.corpus is not None:
         print_note(f"Corpus {check.corpus} ({check.name}) is stored.")
     else:
+        print_report(check)
         print_note("The check passed. Nothing was stored.")

@@ -9,15 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from hmi_client.cli.output import AsJson, print_json, print_table
+from hmi_client.cli.output import AsJson, print_json, print_table, shortened
 from hmi_client.cli.profiles import client_of
-from hmi_client.cli.text_input import STDIN, read_lines
+from hmi_client.cli.text_input import STDIN, empty_input, read_lines
 from hmi_client.errors import HmiError
 from hmi_client.operations.infer import Quality
 from hmi_client.responses import Answer, Json
 
 Input = str | dict[str, str]
-MAX_SHOWN_LENGTH = 60
 
 
 def infer(
@@ -40,8 +39,8 @@ def infer(
     quality: Annotated[
         Quality | None,
         typer.Option(
-            help="fast: answer from the tables; exact: compute each text; balanced: compute those that the "
-            "tables have low confidence in. Default: the policy of the version or the server."
+            help="fast: use precomputed results; exact: run the full model on every text; balanced: "
+            "recompute only uncertain texts. Default: the model's."
         ),
     ] = None,
     target: Annotated[
@@ -60,11 +59,14 @@ def infer(
 
 
 def _inputs(texts: list[str] | None, file: Path | None, jsonl: bool) -> Iterator[Input]:
-    """The texts, or the lines of a file that are not blank."""
-    lines = iter(texts) if texts else read_lines(file or STDIN)
+    """The texts, or the lines of a file that are not blank. HmiError if it has none."""
+    lines, blank = iter(texts) if texts else read_lines(file or STDIN), True
     for number, line in enumerate(lines, 1):
         if texts or line.strip():
+            blank = False
             yield _parse_json(line, number) if jsonl else line.removesuffix("\n")
+    if blank:
+        raise empty_input(file or STDIN)
 
 
 def _parse_json(line: str, number: int) -> Input:
@@ -88,7 +90,7 @@ def _print_answer(inputs: list[Input], answer: Answer, as_json: bool) -> None:
         for text, result in zip(inputs, answer.results, strict=True):
             print_json({"input": text, "result": result, "model": asdict(answer.model)})
         return
-    rows = [(_shortened(text), *_cells(result)) for text, result in zip(inputs, answer.results, strict=True)]
+    rows = [(_input_text(text), *_cells(result)) for text, result in zip(inputs, answer.results, strict=True)]
     print_table(("input", f"{answer.model.name}:{answer.model.version}", "score"), rows)
 
 
@@ -105,6 +107,5 @@ def _cells(result: Json) -> tuple[str, float | None]:
     return str(result.get("label", "")), result.get("scores", {}).get(result.get("label"))
 
 
-def _shortened(value: Input) -> str:
-    text = value if isinstance(value, str) else " | ".join(map(str, value.values()))
-    return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[: MAX_SHOWN_LENGTH - 1]}…"
+def _input_text(value: Input) -> str:
+    return shortened(value if isinstance(value, str) else " | ".join(map(str, value.values())))

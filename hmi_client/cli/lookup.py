@@ -70,6 +70,17 @@ def domain_id(client: Client, name: str) -> int:
     return found[0].id
 
 
+def version_of(client: Client, name: str, number: int | None) -> Version:
+    """The version of a model of this number, by default that of the alias `default`."""
+    if number is None:
+        aliases = client.get_model(name).aliases
+        number = next((alias.version for alias in aliases if alias.name == "default"), None)
+    found = next((one for one in client.list_versions(name) if one.number == number), None)
+    if found is None:
+        raise NameNotFound(f"{name} has no such version. List them: hmi models versions {name}")
+    return found
+
+
 def _describe(node: Version) -> str:
     path = node.name if node.kind == "root" else f"{node.root}/{node.name}"
     return f"{node.id} ({path}:{node.number})"

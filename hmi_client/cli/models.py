@@ -4,16 +4,18 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from hmi_client.cli import transfer
+from hmi_client.cli import evaluation, transfer
 from hmi_client.cli.output import AsJson, print_json, print_note, print_table
 from hmi_client.cli.profiles import client_of
 from hmi_client.responses import Alias, RebaseOffer, Version
 
 app = typer.Typer(
-    no_args_is_help=True, help="List, rename, export, import and delete models, and move their aliases."
+    no_args_is_help=True,
+    help="List, compare, rename, export, import and delete models, and move their aliases.",
 )
 canary = typer.Typer(no_args_is_help=True, help="Try a second version on a share of an alias's requests.")
 app.add_typer(canary, name="canary")
+app.command("compare")(evaluation.compare)
 app.command("export")(transfer.export)
 app.command("import")(transfer.import_)
 NO_POLICY: Final = "default"

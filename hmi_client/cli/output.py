@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 PIPE_WIDTH = 240
+MAX_CELL_LENGTH = 60
 CONTROLS = dict.fromkeys(code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t")
 """What a terminal may take for commands: C0 and C1 but newline and tab, and DEL."""
 LINE_BREAKS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\x85\u2028\u2029"}
@@ -62,6 +63,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     for row in rows:
         table.add_row(*(escape(_cell(value)) for value in row))
     console.print(table)
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text on one line, for a cell."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_CELL_LENGTH else f"{line[: MAX_CELL_LENGTH - 1]}…"
 
 
 def print_note(text: str) -> None:

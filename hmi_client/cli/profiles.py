@@ -81,4 +81,10 @@ def client_of(context: typer.Context) -> Client:
     key = checked_key(os.environ.get(KEY_VARIABLE, "")) or checked_key(saved.key if saved else "")
     if not key:
         raise unauthenticated(f"There is no API key. Run `hmi login`, or set {KEY_VARIABLE}.")
-    return Client(os.environ.get(URL_VARIABLE, "").strip() or (saved.url if saved else DEFAULT_URL), key)
+    return Client(server_url(context), key)
+
+
+def server_url(context: typer.Context) -> str:
+    """The address of the selected profile's server, overridden by HMI_URL."""
+    saved = load_profiles().get(profile_name(context))
+    return os.environ.get(URL_VARIABLE, "").strip() or (saved.url if saved else DEFAULT_URL)

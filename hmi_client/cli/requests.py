@@ -34,7 +34,7 @@ def requests(
     limit: Annotated[int, typer.Option(min=1, help="How many requests to list.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List infer requests of the last days, newest first."""
+    """List requests of the last days, newest first."""
     with client_of(context) as client:
         found = client.list_requests(
             model=model,

@@ -6,7 +6,7 @@ import typer
 
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Maximum tokens of the answer.")]
 Temperature = Annotated[
-    float | None, typer.Option(min=0, max=2, help="0 always takes the most likely token. Default: 1.")
+    float | None, typer.Option(min=0, max=2, help="0: always pick the most likely token. Default: 1.")
 ]
 TopP = Annotated[
     float | None,

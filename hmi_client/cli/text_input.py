@@ -32,8 +32,17 @@ def read_lines(file: Path) -> Iterator[str]:
 
 
 def read_text(file: Path) -> str:
-    """The text of a file or of STDIN without one final line end, which `echo` and editors add."""
-    return "".join(read_lines(file)).removesuffix("\n")
+    """The text of a file or of STDIN without one final line end, which `echo` and editors add. HmiError if it
+    is empty."""
+    text = "".join(read_lines(file)).removesuffix("\n")
+    if not text.strip():
+        raise empty_input(file)
+    return text
+
+
+def empty_input(file: Path) -> HmiError:
+    """The error of a file, or of STDIN, without a text."""
+    return HmiError("Standard input is empty." if file == STDIN else f"{file} has no text.")
 
 
 def _stdin() -> TextIO:

@@ -10,12 +10,10 @@ from typing import Annotated, Literal
 import typer
 
 from hmi_client.cli.hints import Hint, hints
-from hmi_client.cli.lookup import NameNotFound, parent_id
+from hmi_client.cli.lookup import parent_id, version_of
 from hmi_client.cli.output import AsJson, print_json, print_note
 from hmi_client.cli.profiles import client_of
-from hmi_client.client import Client
 from hmi_client.operations.transfer import ExportFormat
-from hmi_client.responses import Version
 
 AdapterTask = Literal["classification", "multilabel", "regression", "generation", "chat"]
 HINTS: dict[str, Hint] = {
@@ -51,7 +49,7 @@ def export(
 ) -> None:
     """Export a version of a model as a zip file."""
     with client_of(context) as client:
-        found = _version(client, name, version)
+        found = version_of(client, name, version)
         form = "" if format == "archive" else f"-{format}"
         file = out or Path(f"{found.name}-v{found.number}{form}.zip")
         if file.exists() and not overwrite:
@@ -117,17 +115,6 @@ def import_(
         print_note(
             f"{version.name}:{version.number} is {version.state}. Next: hmi infer {version.name} 'a text'"
         )
-
-
-def _version(client: Client, name: str, number: int | None) -> Version:
-    """The version of this number, by default that of the alias `default`."""
-    if number is None:
-        aliases = client.get_model(name).aliases
-        number = next((alias.version for alias in aliases if alias.name == "default"), None)
-    found = next((one for one in client.list_versions(name) if one.number == number), None)
-    if found is None:
-        raise NameNotFound(f"{name} has no such version. List them: hmi models versions {name}")
-    return found
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Batches: files of inputs that are answered at low priority."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from hmi_client.operations.files import FileMethods, ProgressCallback
 from hmi_client.responses import Batch
@@ -22,10 +23,21 @@ class BatchMethods(FileMethods):
         """Get a batch."""
         return self._get(Batch, url_path("batches", batch_id))
 
-    def create_batch(self, model: str, file: Path, *, on_progress: ProgressCallback | None = None) -> Batch:
-        """Upload a file of JSON lines and create a batch from it."""
+    def create_batch(
+        self,
+        model: str,
+        file: Path,
+        *,
+        columns: Mapping[str, str] | None = None,
+        on_progress: ProgressCallback | None = None,
+    ) -> Batch:
+        """Upload a file of JSON lines, a table (CSV, TSV) or a text file, and create a batch from it.
+
+        ``columns`` of a table: the column of each field of an input, ``input`` for the first. By default
+        those with usual names, such as ``text`` or ``message``."""
         upload = self.upload_file(file, on_progress=on_progress)
-        return self._post(Batch, "batches", {"model": model, "upload": upload.id})
+        body: dict[str, Any] = {"model": model, "upload": upload.id}
+        return self._post(Batch, "batches", body | ({"columns": dict(columns)} if columns else {}))
 
     def watch_batch(self, batch_id: str, *, poll_s: float = POLL_S) -> Iterator[Batch]:
         """Poll a batch and yield its state, until it is finished and its files can be downloaded."""
@@ -45,7 +57,7 @@ class BatchMethods(FileMethods):
         self._request("DELETE", url_path("batches", batch_id))
 
     def download_batch_results(self, batch_id: str, path: Path) -> None:
-        """Download the answers of a finished batch. NotFound if there are none."""
+        """Download the answers of a finished batch, of a table as CSV. NotFound if there are none."""
         self._download(batch_id, "results", path)
 
     def download_batch_errors(self, batch_id: str, path: Path) -> None:

@@ -3,14 +3,14 @@
 import hashlib
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 from hmi_client.connection import Connection
 from hmi_client.errors import Conflict, ConnectionFailed, FilesRejected, Unavailable
-from hmi_client.responses import Check, Corpus, Dataset, Upload, from_json
+from hmi_client.responses import Check, Corpus, Dataset, DatasetRow, Upload, from_json
 from hmi_client.server import json_of, url_path
 
 CHUNK_BYTES = 8 * 2**20
@@ -19,6 +19,8 @@ TUS_HEADERS = {"Tus-Resumable": "1.0.0"}
 MAX_STALLED_CHUNKS = 5
 """An upload fails after this many chunks in a row that did not advance the server's offset."""
 POLL_S = 0.5
+
+DownloadType = Literal["csv", "jsonl"]
 
 ProgressCallback = Callable[[Path, int, int], None]
 """Called with the file, the uploaded bytes and the total bytes."""
@@ -34,6 +36,36 @@ class FileMethods(Connection):
     def list_corpora(self) -> Iterator[Corpus]:
         """List the corpora that the tenant can see."""
         return self._pages(Corpus, "corpora")
+
+    def get_dataset(self, dataset_id: int) -> Dataset:
+        """Get a dataset."""
+        return self._get(Dataset, url_path("datasets", dataset_id))
+
+    def list_rows(
+        self, dataset_id: int, *, split: str = "train", label: str = "", search: str = ""
+    ) -> Iterator[DatasetRow]:
+        """List the rows of a split with this label and all of these words."""
+        query = {"split": split, "label": label or None, "search": search or None}
+        return self._pages(DatasetRow, url_path("datasets", dataset_id, "rows"), query)
+
+    def download_split(
+        self,
+        dataset_id: int,
+        split: str,
+        path: Path,
+        *,
+        type: DownloadType = "jsonl",  # noqa: A002 - the API's
+    ) -> None:
+        """Download a split as CSV or JSON lines, which can be uploaded again."""
+        self._save(url_path("datasets", dataset_id, "splits", split), path, params={"type": type})
+
+    def edit_dataset(
+        self, dataset_id: int, changes: Sequence[Mapping[str, Any]], *, name: str = ""
+    ) -> Dataset:
+        """Make a new dataset with changed rows. Each change has ``split``, ``row`` (from 1; none for a new
+        row) and ``fields`` (none to leave the row out)."""
+        body = {"name": name, "changes": [dict(change) for change in changes]}
+        return self._post(Dataset, url_path("datasets", dataset_id, "edits"), body)
 
     def delete_dataset(self, dataset_id: int) -> None:
         """Delete a dataset. Conflict while a version was made from it."""
@@ -53,17 +85,21 @@ class FileMethods(Connection):
         separator: str | None = None,
         allow_leaks: bool = False,
         skip_invalid_rows: bool = False,
+        guess_columns: bool = False,
         check_only: bool = False,
         on_progress: ProgressCallback | None = None,
     ) -> Check:
         """Upload files and create a dataset. The keys are ``train`` and optionally ``dev`` and ``test``.
 
         With ``check_only`` the files are checked and not stored. FilesRejected lists the invalid rows, which
-        ``skip_invalid_rows`` leaves out.
+        ``skip_invalid_rows`` leaves out. ``guess_columns``: without ``columns``, use those with usual names,
+        such as ``message`` for ``text``, where the files lack those of the task.
         """
         options: dict[str, Any] = {"task": task, "allow_leaks": allow_leaks}
         if skip_invalid_rows:
             options["skip_invalid_rows"] = True
+        if guess_columns and not columns:
+            options["guess_columns"] = True
         if columns:
             options["columns"] = dict(columns)
         if separator is not None:
@@ -81,7 +117,7 @@ class FileMethods(Connection):
     ) -> Upload:
         """Upload a file in chunks. An unfinished upload of the same content under the same name is
         resumed."""
-        digest = _sha256(path)
+        digest = file_sha256(path)
         size = path.stat().st_size
         resumed = self._resumable_upload(_fingerprint(path, digest), size)
         upload_id = resumed.id if resumed else self._create_upload(path, size, digest)
@@ -154,6 +190,7 @@ def _fingerprint(path: Path, digest: str) -> str:
     return hashlib.sha256(f"{digest} {path.name}".encode(errors="replace")).hexdigest()
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """The SHA-256 digest of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -4,11 +4,22 @@ from collections.abc import Iterator
 from typing import Literal
 
 from hmi_client.connection import Connection
-from hmi_client.responses import Alias, AliasMove, Model, RebaseOffer, Rollback, Version, from_json
+from hmi_client.responses import (
+    Alias,
+    AliasMove,
+    Comparison,
+    Job,
+    Model,
+    RebaseOffer,
+    Rollback,
+    Version,
+    from_json,
+)
 from hmi_client.server import json_of, url_path
 
 DEFAULT_ALIAS = "default"
 Policy = Literal["table", "full", "cascade"]
+Change = Literal["fixed", "broken", "changed"]
 
 
 class ModelMethods(Connection):
@@ -37,6 +48,21 @@ class ModelMethods(Connection):
     def get_version(self, version_id: int) -> Version:
         """Get a version of a root, domain or model by its id."""
         return self._get(Version, url_path("versions", version_id))
+
+    def evaluate(self, name: str, number: int, *, dataset: int | None = None) -> Job:
+        """Start evaluating a version on the test split of a dataset, by default its own."""
+        return self._post(Job, url_path("models", name, "versions", number, "evaluate"), {"dataset": dataset})
+
+    def compare_versions(
+        self, name: str, number: int, *, against: int, change: Change | None = None, limit: int = 50
+    ) -> Comparison:
+        """Compare the answers of a version with those of the version ``against`` on the test rows that both
+        were evaluated on. NotFound if there are none. ``results`` are at most ``limit`` (up to 500) of the
+        rows that ``change`` names."""
+        query = {"against": against, "change": change, "limit": limit}
+        path = url_path("models", name, "versions", number, "predictions")
+        params = {name: value for name, value in query.items() if value is not None}
+        return from_json(Comparison, json_of(self._request("GET", path, params=params)))
 
     def set_policy(self, name: str, number: int, policy: Policy | None) -> Version:
         """Set how a version answers requests that set no quality. Inference follows within a second.

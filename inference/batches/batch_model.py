@@ -9,6 +9,7 @@ from inference.batches.line_formats import (
     InputLineFormat,
     LineFormat,
     RequestLineFormat,
+    RowLineFormat,
     model_of_request,
 )
 from inference.batches.models import COMPLETIONS, INFER, BatchFormat
@@ -33,12 +34,21 @@ class BatchModel:
     endpoint: Endpoint
 
     @classmethod
-    def of(cls, reference: str, resolved: ResolvedModel, *, line_format: str, endpoint: str) -> "BatchModel":
-        """Of a batch with lines of this format; ``endpoint``: of a batch of requests. Raises
-        ``invalid_field`` if the version does not answer such requests."""
+    def of(
+        cls,
+        reference: str,
+        resolved: ResolvedModel,
+        *,
+        line_format: str,
+        endpoint: str,
+        is_table: bool = False,
+    ) -> "BatchModel":
+        """Of a batch with lines of this format; ``endpoint``: of a batch of requests; ``is_table``: the lines
+        are rows. Raises ``invalid_field`` if the version does not answer such requests."""
         if line_format == BatchFormat.INPUTS:
             url = COMPLETIONS if resolved.is_generative else INFER
-            return cls(reference, resolved, InputLineFormat(resolved), endpoint_of(url))
+            lines = RowLineFormat(resolved) if is_table else InputLineFormat(resolved)
+            return cls(reference, resolved, lines, endpoint_of(url))
         answers = endpoint_of(endpoint)
         answers.check_model(resolved)
         requests = RequestLineFormat(resolved, endpoint=answers, url=endpoint, reference=reference)

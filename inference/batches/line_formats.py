@@ -18,8 +18,10 @@ from inference.api.validation import invalid
 from inference.batches.endpoints import Endpoint, parse_input
 from inference.batches.inference_client import NUMBER_FORMAT, InputResult, line_error
 from inference.batches.jsonl import ERRORS, MAX_LINE_BYTES, RESULTS, InputLine, ParsedLine
+from inference.batches.tables import FAULT
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.strict_json import parse_json
+from tenants.datasets.models import Task
 from versiontree.tree.resolution import ResolvedModel
 
 MAX_ID_LENGTH: Final = 200
@@ -51,7 +53,7 @@ class InputLineFormat:
             value = parse_json_line(line)
             if isinstance(value, dict) and "id" in value:
                 parsed = replace(parsed, custom_id=_check_id(value.pop("id"), "id"))
-            return replace(parsed, inputs=parse_input(value, self._model))
+            return replace(parsed, inputs=self.inputs_of(value))
         except Exception as error:  # noqa: BLE001 - of this line alone
             own_id = parsed.custom_id or _sent_id(line, "id")
             return replace(parsed, custom_id=own_id, error=_without_index(line_error(error)))
@@ -64,6 +66,21 @@ class InputLineFormat:
         if isinstance(result, HmiError):
             return ERRORS, _json_line(output | result.to_json())
         return RESULTS, _json_line(output | {"result": result})
+
+    def inputs_of(self, value: Any) -> tuple[Any, ...]:
+        """The value of a line as the model's client takes it. Raises HmiError."""
+        return parse_input(value, self._model)
+
+
+class RowLineFormat(InputLineFormat):
+    """The rows of a table, as `row_lines` writes them. A chat model gets the text of a user."""
+
+    def inputs_of(self, value: Any) -> tuple[Any, ...]:
+        if FAULT in value:
+            raise HmiError(ErrorCode.MALFORMED_ROW, value[FAULT])
+        if self._model.task == Task.CHAT:
+            value = {"messages": [{"role": "user", "content": value["prompt"]}]}
+        return super().inputs_of(value)
 
 
 class RequestLineFormat:

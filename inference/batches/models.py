@@ -71,6 +71,9 @@ class Batch(models.Model):
     the first ``results_bytes`` and ``errors_bytes`` of the two output files; bytes beyond are overwritten.
     ``lines`` counts processed lines that are not empty, of ``total_lines`` once those are counted. However
     the batch ended, its output until then can be fetched.
+
+    With ``columns`` the input is a table: the column of each field of the model's inputs, "" for plain text.
+    Its lines are its rows, and its stored results are a table with their answers, failed rows included.
     """
 
     State = BatchState
@@ -97,6 +100,7 @@ class Batch(models.Model):
         "datasets.File", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     metadata = models.JSONField(default=dict, blank=True)
+    columns = models.JSONField(default=dict, db_default={}, blank=True)
     state = models.CharField(max_length=9, choices=BatchState.choices, default=BatchState.WAITING)
     total_lines = models.PositiveIntegerField(null=True, blank=True)
     lines = models.PositiveIntegerField(default=0)

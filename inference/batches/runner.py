@@ -4,8 +4,8 @@ import errno
 import logging
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ from django.conf import settings
 from redis.exceptions import RedisError
 
 from inference.batches.batch_model import BatchModel
-from inference.batches.jsonl import OUTPUT_KINDS, output_path, read_lines
+from inference.batches.jsonl import OUTPUT_KINDS, RESULTS, output_path, read_lines
 from inference.batches.line_formats import CustomIds
 from inference.batches.models import MAX_LINES, RETENTION, Batch, BatchFormat, BatchState
 from inference.batches.processor import BatchProcessor, BatchStopped
@@ -28,11 +28,15 @@ from inference.batches.services.lifecycle import (
     batch_save_progress,
     batch_start,
 )
+from inference.batches.tables import answer_columns, answer_rows, row_lines, table_header, table_rows
 from inference.queueing.replies import InferClient
 from tenants.base.advisory_lock import advisory_lock
 from tenants.base.background_jobs import Reporter, RunLater
 from tenants.base.child_process import WorkerStopping
+from tenants.base.csv_files import csv_chunks
+from tenants.base.disk import free_space_check
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.formats.lines import Source
 from tenants.datasets.models import FilePurpose
 from tenants.datasets.services.files import file_create, stored_file
 from tenants.datasets.storage import StoredFile, digest_file, verify_file
@@ -95,7 +99,7 @@ def _process(batch: Batch, reporter: Reporter) -> None:
 
 
 def _process_lines(batch: Batch, reporter: Reporter) -> None:
-    source = _verified_input(batch)
+    source = _input_lines(batch)
     if batch.total_lines is None:
         _count_lines(batch, source)
     model = _model_of(batch)
@@ -114,6 +118,21 @@ def _verified_input(batch: Batch) -> Path:
     stored = stored_file(batch.input)
     verify_file(stored, name=batch.filename)
     return stored.path
+
+
+def _input_lines(batch: Batch) -> Path:
+    """The file with the lines of the input. Those of a table are written once. Raises as `_verified_input`,
+    and the typed error of a file that is no table."""
+    source = _verified_input(batch)
+    lines = batch.folder / "input.jsonl"
+    if batch.columns and not lines.exists():
+        batch.folder.mkdir(parents=True, exist_ok=True)
+        free_space_check(batch.folder, source.stat().st_size)
+        partial_file = lines.with_suffix(".part")
+        with partial_file.open("wb") as file:
+            file.writelines(row_lines(table_rows(Source(source, batch.filename), batch.columns)))
+        partial_file.replace(lines)
+    return lines if batch.columns else source
 
 
 def _count_lines(batch: Batch, source: Path) -> None:
@@ -137,7 +156,13 @@ def _count_lines(batch: Batch, source: Path) -> None:
 def _model_of(batch: Batch) -> BatchModel:
     """What answers the batch. Raises HmiError if it is not ready."""
     resolved = resolve_model(batch.tenant, f"{batch.model_name}:{batch.version_number}")
-    return BatchModel.of(batch.model, resolved, line_format=batch.line_format, endpoint=batch.endpoint)
+    return BatchModel.of(
+        batch.model,
+        resolved,
+        line_format=batch.line_format,
+        endpoint=batch.endpoint,
+        is_table=bool(batch.columns),
+    )
 
 
 def _end(batch: Batch) -> None:
@@ -156,22 +181,43 @@ def _store_outputs(batch: Batch) -> None:
     """Store the output files up to their saved sizes. Skips those that are stored, so it may run twice."""
     batch.refresh_from_db()
     stem = Path(batch.filename).stem
+    written = {}
     for kind in OUTPUT_KINDS:
         size: int = getattr(batch, f"{kind}_bytes")
         path = output_path(batch.folder, kind)
-        if not size or getattr(batch, f"{kind}_id") is not None or not path.exists():
-            continue
-        os.truncate(path, size)
-        file_create(
-            tenant=batch.tenant,
-            purpose=FilePurpose.BATCH_OUTPUT,
-            filename=f"{stem}-{kind}.jsonl",
-            stream=StoredFile(path, digest_file(path)),
-            actor=None,
-            expires_after=RETENTION,
-            released_bytes=UNLIMITED_BYTES,
-            on_stored=partial(batch_attach_file, batch, kind),
-        )
+        if size and getattr(batch, f"{kind}_id") is None and path.exists():
+            os.truncate(path, size)
+            written[kind] = path
+    if batch.columns and batch.results_id is None and written:
+        _store_output(batch, RESULTS, _write_answers(batch, written.values()), f"{stem}-answers.csv")
+        written.pop(RESULTS, None)
+    for kind, path in written.items():
+        _store_output(batch, kind, path, f"{stem}-{kind}.jsonl")
+
+
+def _store_output(batch: Batch, kind: str, path: Path, filename: str) -> None:
+    file_create(
+        tenant=batch.tenant,
+        purpose=FilePurpose.BATCH_OUTPUT,
+        filename=filename,
+        stream=StoredFile(path, digest_file(path)),
+        actor=None,
+        expires_after=RETENTION,
+        released_bytes=UNLIMITED_BYTES,
+        on_stored=partial(batch_attach_file, batch, kind),
+    )
+
+
+def _write_answers(batch: Batch, outputs: Iterable[Path]) -> Path:
+    """The table of a batch with the answers that these files have."""
+    answers, source = batch.folder / "answers.csv", Source(_verified_input(batch), batch.filename)
+    header, rows = table_header(source, batch.columns), table_rows(source, batch.columns)
+    with ExitStack() as stack:
+        lines = [stack.enter_context(path.open("rb")) for path in outputs]
+        file = stack.enter_context(answers.open("wb"))
+        answered = answer_rows(rows, len(header), lines, batch.state)
+        file.writelines(csv_chunks(answer_columns(header), answered, kept=len(header)))
+    return answers
 
 
 def _as_hmi_error(error: HmiError | OSError) -> HmiError:

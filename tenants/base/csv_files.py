@@ -2,8 +2,9 @@
 
 import csv
 import io
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import IO, Final
 from unicodedata import category, normalize
 
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\N{MINUS SIGN}", "\t", "\r", "\n")
@@ -12,19 +13,30 @@ INVISIBLE: Final = ("C", "Z")
 BYTE_ORDER_MARK: Final = "\ufeff"
 """Makes spreadsheets read the file as UTF-8."""
 ROWS_PER_CHUNK: Final = 500
+MAX_MEMORY_BYTES: Final = 4 * 1024**2
 
 
-def csv_chunks(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[bytes]:
-    """Yield the file in chunks. Cells that a spreadsheet would run as formulas are escaped."""
+def csv_chunks(columns: Sequence[str], rows: Iterable[Sequence[object]], *, kept: int = 0) -> Iterator[bytes]:
+    """Yield the file in chunks. Cells that a spreadsheet would run as formulas are escaped, except those in
+    the first ``kept`` columns: of a table that its sender gets back."""
     sink = io.StringIO()
     writer = csv.writer(sink)
     sink.write(BYTE_ORDER_MARK)
     writer.writerow(columns)
     for number, row in enumerate(rows, start=1):
-        writer.writerow([_escape_formula(value) for value in row])
+        writer.writerow([*row[:kept], *map(_escape_formula, row[kept:])])
         if number % ROWS_PER_CHUNK == 0:
             yield _drain(sink)
     yield _drain(sink)
+
+
+def csv_file(columns: Sequence[str], rows: Iterable[Sequence[object]], *, kept: int = 0) -> IO[bytes]:
+    """The file as `csv_chunks` yields it, complete and open at its beginning: a slow client then holds no
+    database connection, and an error while reading gives an error answer."""
+    file: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_MEMORY_BYTES)  # noqa: SIM115 - the caller closes it
+    file.writelines(csv_chunks(columns, rows, kept=kept))
+    file.seek(0)
+    return file
 
 
 def _escape_formula(value: object) -> object:

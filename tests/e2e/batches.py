@@ -21,14 +21,13 @@ def batches_used(world: World) -> None:
     done, refused, running = (_sent(world, name) for name in ("leaflets-of-may", "notes", "tickets-of-june"))
     now = timezone.now()
     errors = [
-        {"line": line, "id": f"leaflet-{line}", "error": {"code": "invalid_field", "message": MESSAGE}}
-        for line in range(7, 43, 3)
+        {"line": line, "error": {"code": "invalid_field", "message": MESSAGE}} for line in range(7, 43, 3)
     ]
     for kind, lines in (("results", [{}]), ("errors", errors)):
         file = file_create(
             tenant=world.tenant,
             purpose=FilePurpose.BATCH_OUTPUT,
-            filename=f"leaflets-of-may-{kind}.jsonl",
+            filename="leaflets-of-may-answers.csv" if kind == "results" else "leaflets-of-may-errors.jsonl",
             stream=io.BytesIO(jsonl(lines).encode()),
             actor=None,
         )
@@ -39,6 +38,8 @@ def batches_used(world: World) -> None:
     }
     Batch.unscoped.filter(pk=done.pk).update(
         state=BatchState.COMPLETED,
+        filename="leaflets-of-may.csv",
+        columns={"text": "leaflet"},
         total_lines=48_020,
         lines=48_020,
         succeeded=48_008,

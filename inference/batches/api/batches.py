@@ -25,6 +25,7 @@ from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.selectors.uploads import upload_of
 
 JSON_LINES: Final = "application/jsonl"
+CSV: Final = "text/csv"
 
 
 class BatchTenantView(TenantView):
@@ -55,7 +56,13 @@ class BatchesView(BatchTenantView):
     def post(self, request: Request, **_: Any) -> Response:
         """Create a batch: a model answers the lines of a file."""
         body, actor = validated_body(BatchCreateSerializer, request), request_actor(request)
-        submit = partial(batch_submit, tenant=self.tenant, model=body["model"], actor=actor)
+        submit = partial(
+            batch_submit,
+            tenant=self.tenant,
+            model=body["model"],
+            columns=body.get("columns"),
+            actor=actor,
+        )
         if (upload_id := body.get("upload")) is not None:
             upload = upload_of(self.tenant, actor, upload_id)
             batch = submit(filename=upload.filename, stream=upload)
@@ -97,15 +104,15 @@ class BatchCancelView(BatchTenantView):
 class _BatchFile(DownloadView, BatchTenantView):
     kind: str
 
-    @extend_schema(responses={(200, JSON_LINES, OCTET_STREAM): OpenApiTypes.BINARY})
+    @extend_schema(responses={(200, JSON_LINES, CSV, OCTET_STREAM): OpenApiTypes.BINARY})
     def get(self, request: Request, batch_id: UUID, **_: Any) -> FileResponse:
         stream, filename = batch_file_open(batch_of(self.tenant, batch_id), self.kind)
-        kind = download_type(request, JSON_LINES)
+        kind = download_type(request, CSV if filename.endswith(".csv") else JSON_LINES)
         return FileResponse(stream, as_attachment=True, filename=filename, content_type=kind)
 
 
 class BatchResultsView(_BatchFile):
-    """Get the results of a batch that has ended, one per line."""
+    """Get the results of a batch that has ended, one per line; of a table, as CSV."""
 
     kind = "results"
 

@@ -8,6 +8,7 @@ from rest_framework import serializers
 from inference.batches.models import Batch, BatchState
 from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.api.serializers import ColumnsField
 
 
 class BatchCreateSerializer(StrictSerializer):
@@ -17,9 +18,15 @@ class BatchCreateSerializer(StrictSerializer):
     file = serializers.FileField(
         required=False,
         allow_empty_file=True,
-        help_text="JSON lines. Each is an input of `POST infer`; an object may have an `id` besides.",
+        help_text="JSON lines. Each is an input of `POST infer`; an object may have an `id` besides. Or a "
+        "table (`.csv`, `.tsv`), or plain text (`.txt`).",
     )
     upload = serializers.UUIDField(required=False, help_text="A complete upload, instead of `file`.")
+    columns = ColumnsField(
+        required=False,
+        help_text='Of a table: the column of each field of an input, such as {"text": "message"}. '
+        "`input` means the first field. By default those with usual names.",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if "file" in attrs and "upload" in attrs:
@@ -47,6 +54,9 @@ class BatchErrorSerializer(serializers.Serializer[Any]):
 class BatchSerializer(serializers.ModelSerializer[Batch]):
     """A batch. ``lines`` of ``total_lines`` are processed.
 
+    With ``columns`` its file is a table, and its results are the same table with the columns answer,
+    confidence and error.
+
     ``results_bytes`` and ``errors_bytes`` are the sizes of its files, which can be fetched once
     ``files_ready``: a moment after its end.
     """
@@ -62,6 +72,7 @@ class BatchSerializer(serializers.ModelSerializer[Batch]):
             "model",
             "version",
             "filename",
+            "columns",
             "state",
             "total_lines",
             "lines",

@@ -14,13 +14,16 @@ from django.utils import timezone
 from inference.batches.batch_model import check_first_line
 from inference.batches.models import ACTIVE_BATCHES, RETENTION, Batch, BatchFormat, BatchState
 from inference.batches.services.lifecycle import active_batch, batches_end
+from inference.batches.tables import check_table, is_table
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.advisory_lock import advisory_lock
 from tenants.base.background_jobs import BackgroundKind
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.formats.lines import Source
 from tenants.datasets.models import File, FilePurpose, Upload
 from tenants.datasets.services.files import file_create, file_delete
+from tenants.datasets.services.stored_files import clean_filename
 from tenants.datasets.services.uploads import upload_stored_file, uploads_consume
 from tenants.datasets.storage import Readable, stored_open
 from tenants.usage.services.quotas import quota_lock
@@ -41,11 +44,13 @@ def batch_create(
     line_format: str = BatchFormat.INPUTS,
     endpoint: str = "",
     metadata: Mapping[str, Any] | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Batch:
     """Create a batch from a file whose first line was checked, and the job that works through it.
 
-    An alias is resolved now. Raises ``not_found`` and ``model_not_ready``, ``invalid_field`` for a file of
-    another purpose, ``quota_exceeded`` while MAX_ACTIVE_BATCHES are active.
+    ``columns``: of a table, as `check_table` returns them. An alias is resolved now. Raises ``not_found`` and
+    ``model_not_ready``, ``invalid_field`` for a file of another purpose, ``quota_exceeded`` while
+    MAX_ACTIVE_BATCHES are active.
     """
     _check_purpose(file)
     resolved = resolve_model(tenant, model)
@@ -61,6 +66,7 @@ def batch_create(
         filename=file.filename,
         input=file,
         metadata=dict(metadata or {}),
+        columns=dict(columns or {}),
         expires_at=timezone.now() + COMPLETION_WINDOW,
     )
     with transaction.atomic():
@@ -96,25 +102,37 @@ def batch_create_of_requests(
 
 
 def batch_submit(
-    *, tenant: Tenant, model: str, filename: str, stream: Readable | Upload, actor: Actor
+    *,
+    tenant: Tenant,
+    model: str,
+    filename: str,
+    stream: Readable | Upload,
+    actor: Actor,
+    columns: Mapping[str, str] | None = None,
 ) -> Batch:
     """Store a stream or a complete upload as a file, and create a batch of it.
 
-    Raises what ``file_create``, `check_first_line` and ``batch_create`` raise; then nothing is stored, and an
-    upload stays.
+    A file is a table if it has ``columns``, or else by its name: CSV, TSV, or plain text. Raises what
+    ``file_create``, `check_first_line`, `check_table` and ``batch_create`` raise; then nothing is stored, and
+    an upload stays.
     """
-    resolve_model(tenant, model)  # before so much is read
+    resolved = resolve_model(tenant, model)  # before so much is read
     upload = stream if isinstance(stream, Upload) else None
     created: list[Batch] = []
+    found: dict[str, str] = {}
 
     def check(path: Path) -> None:
+        source = Source(path, clean_filename(filename))
+        if columns or is_table(source):
+            found.update(check_table(source, resolved, columns or {}))
+            return
         with path.open("rb") as lines:
             check_first_line(lines, tenant=tenant, line_format=BatchFormat.INPUTS, model=model)
 
     def on_stored(file: File) -> None:
         if upload is not None:
             uploads_consume([upload])
-        created.append(batch_create(tenant=tenant, file=file, actor=actor, model=model))
+        created.append(batch_create(tenant=tenant, file=file, actor=actor, model=model, columns=found))
 
     file_create(
         tenant=tenant,

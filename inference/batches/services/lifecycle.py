@@ -101,8 +101,10 @@ def batch_expire(*, batch: Batch) -> bool:
 
 def batch_attach_file(batch: Batch, kind: str, file: File) -> None:
     """Save the stored file with the ``results`` or ``errors`` of a batch."""
-    Batch.unscoped.filter(pk=batch.pk).update(**{kind: file})
-    setattr(batch, kind, file)
+    saved = {kind: file, f"{kind}_bytes": file.size_bytes}
+    Batch.unscoped.filter(pk=batch.pk).update(**saved)
+    for name, value in saved.items():
+        setattr(batch, name, value)
 
 
 def batch_end_with_job(batch_id: str, code: str, message: str) -> None:

@@ -220,6 +220,12 @@ class CheckCreateSerializer(StrictSerializer):
     name = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
     task = serializers.CharField(required=False, help_text=", ".join(DATASET_TASKS))
     columns = ColumnsField(required=False)
+    guess_columns = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="Without `columns`: use columns with usual names, such as message for text, where a file "
+        "lacks those of the task.",
+    )
     separator = serializers.CharField(required=False, default=DEFAULT_SEPARATOR)
     allow_leaks = serializers.BooleanField(required=False, default=False)
     skip_invalid_rows = serializers.BooleanField(required=False, default=False)
@@ -238,12 +244,15 @@ class CheckCreateSerializer(StrictSerializer):
 class CheckSerializer(serializers.ModelSerializer[UploadCheck]):
     """A check: its state, and its result. ``preview`` has the validation report and the first rows."""
 
+    columns = ColumnsField(source="options.columns", default=None, allow_null=True, read_only=True)
+
     class Meta:
         model = UploadCheck
         fields = (
             "id",
             "kind",
             "name",
+            "columns",
             "store",
             "files",
             "state",

@@ -36,6 +36,7 @@ from tenants.datasets.append_only_file import ALGORITHMS, received_bytes
 from tenants.datasets.models import CheckKind, Upload, UploadCheck
 from tenants.datasets.models.dataset import SHA256_PATTERN
 from tenants.datasets.models.upload import MAX_FINGERPRINT_LENGTH, MAX_METADATA_LENGTH
+from tenants.datasets.selectors.previews import files_columns
 from tenants.datasets.selectors.uploads import check_of, upload_of, uploads_of
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.uploads import Checksum, upload_append, upload_create, upload_delete
@@ -281,6 +282,8 @@ class ChecksView(TenantView):
                 for key in ("task", "columns", "separator", "allow_leaks", "skip_invalid_rows")
                 if key in data
             }
+            if data["guess_columns"] and not data.get("columns"):
+                options["columns"] = files_columns(files, data["task"]).needed_mapping(data["task"])
         check = check_create(
             tenant=self.tenant,
             kind=data["kind"],

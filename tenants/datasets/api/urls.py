@@ -9,6 +9,7 @@ from tenants.datasets.api.datasets import (
     DatasetsView,
     DatasetView,
 )
+from tenants.datasets.api.rows import DatasetEditsView, DatasetRowsView, DatasetSplitView
 from tenants.datasets.api.uploads import ChecksView, CheckView, UploadsView, UploadView
 
 in_tenant = [
@@ -19,6 +20,9 @@ in_tenant = [
     path("datasets/preview", DatasetPreviewView.as_view()),
     path("datasets/<int:dataset_id>", DatasetView.as_view()),
     path("datasets/<int:dataset_id>/corrections", DatasetCorrectionsView.as_view()),
+    path("datasets/<int:dataset_id>/rows", DatasetRowsView.as_view()),
+    path("datasets/<int:dataset_id>/edits", DatasetEditsView.as_view()),
+    path("datasets/<int:dataset_id>/splits/<str:split>", DatasetSplitView.as_view()),
     path("uploads", UploadsView.as_view()),
     path("uploads/<uuid:upload_id>", UploadView.as_view()),
     path("checks", ChecksView.as_view()),

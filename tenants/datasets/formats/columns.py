@@ -62,6 +62,13 @@ class FileColumns:
                 free = free - {found}
         return guessed
 
+    def needed_mapping(self, task: str) -> dict[str, str] | None:
+        """The guessed mapping, if the files lack columns of the task. None if they have them, or if one that
+        is required cannot be guessed."""
+        guessed = self.guessed_mapping(task)
+        missing = set(required_columns(task)) - self.default_mapping.keys()
+        return guessed if missing and missing <= guessed.keys() else None
+
     def add(self, other: "FileColumns") -> None:
         """Merge the columns of another file. Columns that are there already keep their values."""
         self.examples = {**other.examples, **self.examples}

@@ -178,6 +178,8 @@ def _unused(world: World) -> Special:
         "DELETE /corpora/{corpus_id}": {"corpus_id": corpus.pk},
         "DELETE /datasets/{dataset_id}": {"dataset_id": dataset.pk},
         "POST /datasets/{dataset_id}/corrections": {"corrections": [{"row": 0, "label": None}]},
+        "POST /datasets/{dataset_id}/edits": {"changes": [{"split": "train", "row": 1}]},
+        "GET /datasets/{dataset_id}/splits/{split}": {"split": "train"},
     }
 
 

@@ -22,7 +22,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that came. ``body`` is JSON, or the bytes of a form."""
+    """A request that came. ``body`` is JSON, or the bytes of a form or a file."""
 
     method: str
     path: str
@@ -58,8 +58,9 @@ def scripted() -> Iterator[Script]:
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            is_form = self.headers.get("Content-Type", "").startswith("multipart/")
-            parsed = body if is_form else json.loads(body) if body else None
+            kind = self.headers.get("Content-Type", "")
+            is_file = kind.startswith(("multipart/", "application/offset"))
+            parsed = body if is_file else json.loads(body) if body else None
             script.asked.append(Asked(self.command, self.path, dict(self.headers), parsed))
             reply = script.replies.pop(0)
             if reply.hangs_up:

@@ -59,6 +59,7 @@ def _there_already(world: World) -> dict[str, object]:
         "alias": "default",
         "roots/name": world.root.root.name,
         "number": 1,
+        "split": "train",
         "other": 1,
         "versions/pk": world.hplm.pk,
         "version_id": world.hplm.pk,

@@ -111,6 +111,9 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "datasets/<int:dataset_id>/coverage": get(read()),
     "datasets/<int:dataset_id>/suspects": get(read()),
     "datasets/<int:dataset_id>/corrections": post(write(422)),
+    "datasets/<int:dataset_id>/rows": get(read()),
+    "datasets/<int:dataset_id>/edits": post(write(422)),
+    "datasets/<int:dataset_id>/splits/<str:split>": get(read()),
     "uploads": {"GET": read(), "POST": write(400)},
     "uploads/<uuid:upload_id>": {  # an owner's, and nobody else's
         "GET": Codes(401, 404, 404, 404, 200, 404),

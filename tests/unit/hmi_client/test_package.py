@@ -15,6 +15,8 @@ NAMES = {
     "Answer": "InferAnswer",
     "Split": "DatasetSplit",
     "Webhook": "WebhookWithSecret",
+    "ApiKey": "ApiKeyCreated",
+    "DatasetRow": "Row",
 }
 """Of the shapes in the description of the API, where they are called otherwise there."""
 LEFT_OUT = {
@@ -29,6 +31,8 @@ LEFT_OUT = {
     "Check": {"store", "files", "finished_at", "created_at"},
 }
 """What nobody needs who works with the client."""
+UNDESCRIBED = {"Comparison"}
+"""The description has an object without fields, as it is of two kinds."""
 
 
 def test_the_client_has_a_field_for_everything_that_the_server_tells() -> None:
@@ -37,6 +41,8 @@ def test_the_client_has_a_field_for_everything_that_the_server_tells() -> None:
     found = [shape for shape in vars(responses).values() if is_dataclass(shape) and isinstance(shape, type)]
     assert len(found) > 15
     for shape in found:
+        if shape.__name__ in UNDESCRIBED:
+            continue
         told = set(described[NAMES.get(shape.__name__, shape.__name__)]["properties"])
         assert {field.name for field in fields(shape)} == told - LEFT_OUT.get(shape.__name__, set()), shape
 
