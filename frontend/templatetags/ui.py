@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from functools import lru_cache
+from itertools import count as count_from
 from typing import Any, Final
 
 from django import template
@@ -16,6 +17,8 @@ from django.utils.safestring import SafeString
 from lucide.templatetags.lucide import lucide
 
 from frontend.access import TenantAccess
+from frontend.glossary import term_of
+from frontend.handbook import chapter_url
 from frontend.presenters import version_page
 from frontend.presenters.formatting import day_text, percent
 from frontend.presenters.navigation import NavigationGroup, NavigationPage, navigation_of
@@ -60,6 +63,22 @@ def badge(state: str) -> dict[str, str]:
     """A badge with the label and colour of a state."""
     style = style_of(state)
     return {"label": style.label, "colour": style.colour}
+
+
+@register.inclusion_tag("frontend/panels/term.html", takes_context=True)
+def term(context: Context, word: str, label: str = "") -> dict[str, object]:
+    """A word with its meaning from the glossary, which opens by click, tap or key. `label`: the word as it
+    stands on the page, such as its plural."""
+    shown = context.render_context.setdefault("terms_shown", count_from(1))
+    found = term_of(word)
+    return {"term": found, "label": label or word, "id": f"term-{found.anchor}-{next(shown)}"}
+
+
+@register.simple_tag(takes_context=True)
+def help_url(context: Context) -> str:
+    """Return the address of the chapter about the page."""
+    match = getattr(context.get("request"), "resolver_match", None)
+    return chapter_url(match.view_name if match else "")
 
 
 @register.filter

@@ -48,6 +48,8 @@ def _there_already(world: World) -> dict[str, object]:
     job = jobs_in_order(world.hplm)[0].pk
     return {
         "slug": world.tenant.slug,
+        "help/name": "concepts",
+        "images/name": "tree.png",
         "tenant": world.tenant.slug,
         "corpora/pk": world.corpus.pk,
         "corpus_id": world.corpus.pk,

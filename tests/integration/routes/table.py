@@ -74,6 +74,10 @@ ACCOUNTS: dict[str, Methods] = {
     "password/change/": form(signed_in(200)),
     "profile/": get(signed_in(200)),
     "notices/": form(signed_in(200)),
+    "help/": get(signed_in(200)),
+    "help/glossary/": get(signed_in(200)),
+    "help/images/<str:name>": get(signed_in(200)),
+    "help/<slug:name>/": get(signed_in(200)),
     "password/set/": form(everybody(302)),
     "password/reset/": form(everybody(200)),
     "password/reset/done/": get(everybody(200)),
@@ -85,9 +89,9 @@ ACCOUNTS: dict[str, Methods] = {
     "second-factor/reauthenticate/": form(signed_in(302)),
     "second-factor/totp/activate/": form(everybody(302)),
     "second-factor/totp/deactivate/": form(signed_in(404)),
-    "second-factor/recovery-codes/": get(signed_in(404)),
+    "second-factor/recovery-codes/": get(signed_in(200)),
     "second-factor/recovery-codes/generate/": form(everybody(302)),
-    "second-factor/recovery-codes/download/": get(signed_in(404)),
+    "second-factor/recovery-codes/download/": get(signed_in(200)),
 }
 
 API_OF_A_TENANT: dict[str, Methods] = {
