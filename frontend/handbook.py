@@ -46,7 +46,7 @@ PAGES: Final = {
     "member": "accounts#members-and-invitations",
     "invit": "accounts#members-and-invitations",
     "usage": "limits#quotas",
-    "requests": "api#refused-and-failed",
+    "request": "api#refused-and-failed",
     "webhook": "webhooks",
     "audit": "accounts#audit-log",
     "settings": "accounts",

@@ -131,6 +131,7 @@ tenant_urlpatterns = [
     path("usage/", usage.page, name="usage"),
     path("usage.csv", usage.rows_csv, name="usage_csv"),
     path("requests/", requests.page, name="requests"),
+    path("requests/<int:pk>/", requests.one, name="request"),
     path("requests.csv", requests.rows_csv, name="requests_csv"),
     path("audit/", audit.page, name="audit"),
     path("audit.csv", audit.rows_csv, name="audit_csv"),

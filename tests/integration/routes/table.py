@@ -89,9 +89,9 @@ ACCOUNTS: dict[str, Methods] = {
     "second-factor/reauthenticate/": form(signed_in(302)),
     "second-factor/totp/activate/": form(everybody(302)),
     "second-factor/totp/deactivate/": form(signed_in(404)),
-    "second-factor/recovery-codes/": get(signed_in(200)),
+    "second-factor/recovery-codes/": get(signed_in(404)),
     "second-factor/recovery-codes/generate/": form(everybody(302)),
-    "second-factor/recovery-codes/download/": get(signed_in(200)),
+    "second-factor/recovery-codes/download/": get(signed_in(404)),
 }
 
 API_OF_A_TENANT: dict[str, Methods] = {
@@ -339,6 +339,7 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "usage/": get(page()),
     "usage.csv": get(page()),
     "requests/": get(page()),
+    "requests/<int:pk>/": get(page()),
     "requests.csv": get(page()),
     "audit/": get(own()),
     "audit.csv": get(own()),
