@@ -24,6 +24,7 @@ from frontend.presenters.formatting import day_text, percent
 from frontend.presenters.navigation import NavigationGroup, NavigationPage, navigation_of
 from frontend.status import style_of
 from tenants.accounts.models import Tenant
+from tenants.accounts.services.invitations import sends_email
 from tenants.base import hooks
 from tenants.base.plurals import counted, plural
 from tenants.base.ttl_cache import cached
@@ -156,6 +157,9 @@ def version_url(context: Context, version: Version) -> str:
 def sign_up_open() -> bool:
     """Return whether anybody may sign up."""
     return bool(settings.HMI_SIGN_UP)
+
+
+register.simple_tag(sends_email)
 
 
 @register.simple_tag(takes_context=True)
