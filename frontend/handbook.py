@@ -61,6 +61,7 @@ MARKUP: Final = re.compile(r"!?\[|\]\([^)]*\)|[`*|]|-{3,}")
 OUTSIDE: Final = re.compile(r"^(https?:|#)")
 EXCERPT: Final = 160
 HITS: Final = 30
+NOT_FOUND: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +148,21 @@ def chapter_url(view_name: str) -> str:
     return reverse("frontend:help_chapter", args=[chapter]) + mark + anchor
 
 
-def search(words: str, limit: int = HITS) -> list[Hit]:
+def search(words: str, limit: int = HITS, *, titles_only: bool = False) -> list[Hit]:
     """Return the sections that contain all the words, those with them in the title first."""
     wanted = words.lower().split()
-    if not wanted:
-        return []
-    chapters = [chapter for _, group in chapter_groups() for chapter in group]
-    hits = [
+    ranked = [
         (
-            (_rank(chapter, section, wanted), -section.text.lower().count(wanted[0])),
+            rank,
+            -section.text.lower().count(wanted[0]),
             Hit(chapter, section, _excerpt(section.text, wanted[0])),
         )
-        for chapter in chapters
+        for _, group in chapter_groups()
+        for chapter in group
         for section in chapter.sections
-        if all(word in f"{section.title} {section.text} {chapter.title}".lower() for word in wanted)
+        if wanted and (rank := _rank(chapter, section, wanted)) < (2 if titles_only else NOT_FOUND)
     ]
-    return [hit for _, hit in sorted(hits, key=lambda found: found[0])[:limit]]
+    return [hit for *_, hit in sorted(ranked, key=lambda found: found[:2])[:limit]]
 
 
 def render(source: str) -> SafeString:
@@ -238,9 +238,11 @@ def _sections(name: str) -> tuple[Section, ...]:
 
 
 def _rank(chapter: Chapter, section: Section, wanted: list[str]) -> int:
-    """Lower is better: words in the title of the section, of the chapter, in the text."""
-    titles = (section.title.lower(), f"{section.title} {chapter.title}".lower())
-    return next((rank for rank, title in enumerate(titles) if all(word in title for word in wanted)), 2)
+    """Lower is better: words in the title of the section, with that of the chapter, with the text."""
+    parts = section.title or chapter.title, f"{section.title} {chapter.title}", section.text
+    texts = (parts[0], parts[1], " ".join(parts[1:]))
+    found = (rank for rank, text in enumerate(texts) if all(word in text.lower() for word in wanted))
+    return next(found, NOT_FOUND)
 
 
 def _excerpt(text: str, word: str) -> str:

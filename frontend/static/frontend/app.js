@@ -45,7 +45,7 @@ document.addEventListener("keydown", (event) => {
     palette.togglePopover();
   }
   if (!event.target.closest?.("#search")) return;
-  const stops = [...palette.querySelectorAll("input, a")];
+  const stops = [...palette.querySelectorAll("input, a, button")];
   if (event.key === "Enter" && event.target === stops[0]) stops[1]?.click();
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!step) return;
@@ -61,6 +61,15 @@ document.addEventListener("change", ({ target }) => {
   document.cookie = `hmi_theme=${target.value}; Path=/; Max-Age=${age}; SameSite=Lax${safely}`;
   if (target.value) document.documentElement.dataset.theme = target.value;
   else delete document.documentElement.dataset.theme;
+});
+
+// The search chooses a theme, too.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-chooses-theme]");
+  if (!button) return;
+  const theme = button.dataset.choosesTheme === "system" ? "" : button.dataset.choosesTheme;
+  document.querySelector(`[name="theme"][value="${theme}"]`)?.click();
+  document.getElementById("search").hidePopover();
 });
 
 // A file dropped outside a field must not replace the page and its unsaved form.
