@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from functools import lru_cache
-from itertools import count as count_from
 from typing import Any, Final
 
 from django import template
@@ -70,9 +69,9 @@ def badge(state: str) -> dict[str, str]:
 def term(context: Context, word: str, label: str = "") -> dict[str, object]:
     """A word with its meaning from the glossary, which opens by click, tap or key. `label`: the word as it
     stands on the page, such as its plural."""
-    shown = context.render_context.setdefault("terms_shown", count_from(1))
-    found = term_of(word)
-    return {"term": found, "label": label or word, "id": f"term-{found.anchor}-{next(shown)}"}
+    request, found = context["request"], term_of(word)
+    request.terms_shown = getattr(request, "terms_shown", 0) + 1
+    return {"term": found, "label": label or word, "id": f"term-{found.anchor}-{request.terms_shown}"}
 
 
 @register.simple_tag(takes_context=True)
