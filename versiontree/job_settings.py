@@ -258,11 +258,12 @@ class EncoderTrainingSettings:
     norms: bool = _setting(True, "Train the layer norms of the upper layers.", label="Train layer norms")
     pooling: str = _setting(
         "cls_mean",
-        "Input of the head: the first token, with or without the mean. Not for tagging.",
+        "What the classifier sees: the first token, or the first token and the average of all. "
+        "Not for tagging.",
         choices=("cls", "cls_mean"),
     )
     learning_rate: float = _learning_rate(2e-3)
-    trials: int = _number(1, 1, 3, "Tries this learning rate, half of it and twice of it.")
+    trials: int = _number(1, 1, 3, "2 or 3: also tries half and double this learning rate.")
     epochs: int | None = _number(
         None, 1, 100, f"Exact number. Default: {DEFAULT_EPOCHS}, or more to reach the minimum steps."
     )

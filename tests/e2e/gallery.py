@@ -147,7 +147,7 @@ def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
     """Each page by its name, with the way to it."""
     ways: dict[str, Callable[[Page], object]] = {
         name: partial(open_page, address=f"/t/{world.tenant.slug}/{address}")
-        for name, address in _addresses(world).items()
+        for name, address in addresses_of(world).items()
     }
     return {
         **ways,
@@ -169,7 +169,7 @@ def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
     }
 
 
-def _addresses(world: World) -> dict[str, str]:
+def addresses_of(world: World) -> dict[str, str]:
     """Each page that an address suffices for, below the tenant's own."""
     running = Job.unscoped.get(state="running")
     failed = Job.unscoped.get(state="failed")

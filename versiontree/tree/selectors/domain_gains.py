@@ -48,13 +48,14 @@ def domain_gains(tenant: Tenant, domain: Domain) -> list[DomainGain]:
             branch=Subquery(first.values("parent__domain")[:1]),
             metric=KT("metrics__evaluate__metric"),
             value=KT("metrics__evaluate__value"),
+            quick=KT("config__quick"),
         )
         .exclude(value=None)
-        .exclude(config__quick=True)
         .order_by("-pk")
-        .values("dataset_id", "dataset__name", "branch", "metric", "value")[:READ]
+        .values("dataset_id", "dataset__name", "branch", "metric", "value", "quick")[:READ]
     )
-    return sorted(_compared(rows, domain.pk), key=lambda gain: gain.dataset)
+    trained = (row for row in rows if row["quick"] != "true")
+    return sorted(_compared(trained, domain.pk), key=lambda gain: gain.dataset)
 
 
 def _compared(rows: Iterable[dict[str, Any]], domain_id: int) -> Iterable[DomainGain]:
