@@ -169,7 +169,7 @@ def render(source: str) -> SafeString:
     """Return the HTML of a text in Markdown, without its first heading."""
     markdown = _markdown()
     _, _, _, *tokens = _prepared(markdown.parse(source))
-    html = markdown.renderer.render(tokens, markdown.options, {})
+    html: str = markdown.renderer.render(tokens, markdown.options, {})
     return mark_safe(html)  # noqa: S308 - raw HTML is off, so that all text is escaped
 
 

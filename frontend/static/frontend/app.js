@@ -82,7 +82,7 @@ for (const kind of ["dragover", "drop"]) {
 }
 
 // Elements that scroll sideways can be focused by the keyboard, as long as they overflow.
-const SCROLLERS = ".scroll, .snippet pre";
+const SCROLLERS = ".scroll, .snippet pre, .prose pre";
 const overflowObserver = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
