@@ -90,8 +90,9 @@ def request_row(request: LoggedRequest) -> RequestRow:
 
 def hint_of(request: LoggedRequest) -> str:
     """Return what to do about a refused or failed request, where its own message does not say all."""
-    known = CAUSES.get(request.error_code, "")
-    return known if request.message else ""
+    if not request.message or may_be_corrected(request):
+        return ""
+    return CAUSES.get(request.error_code, "")
 
 
 def may_be_corrected(request: LoggedRequest) -> bool:

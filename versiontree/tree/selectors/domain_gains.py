@@ -50,11 +50,11 @@ def domain_gains(tenant: Tenant, domain: Domain) -> list[DomainGain]:
             value=KT("metrics__evaluate__value"),
             quick=KT("config__quick"),
         )
-        .exclude(value=None)
+        .filter(value__isnull=False)
         .order_by("-pk")
         .values("dataset_id", "dataset__name", "branch", "metric", "value", "quick")[:READ]
     )
-    trained = (row for row in rows if row["quick"] != "true")
+    trained: list[dict[str, Any]] = [dict(row) for row in rows if row["quick"] != "true"]
     return sorted(_compared(trained, domain.pk), key=lambda gain: gain.dataset)
 
 
