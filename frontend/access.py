@@ -61,7 +61,7 @@ def tenant_member_required(role: Role = Role.VIEWER) -> Callable[[View], View]:
             if not request.user.is_authenticated:
                 return _redirect_to_login(request)
             tenant_request = cast("TenantRequest", request)
-            tenant_request.access = _tenant_access(tenant_request.user, slug, role)
+            tenant_request.access = tenant_access(tenant_request.user, slug, role)
             return view(tenant_request, **kwargs)
 
         return page
@@ -69,7 +69,8 @@ def tenant_member_required(role: Role = Role.VIEWER) -> Callable[[View], View]:
     return wrap
 
 
-def _tenant_access(user: User, slug: str, role: Role) -> TenantAccess:
+def tenant_access(user: User, slug: str, role: Role) -> TenantAccess:
+    """Return the access of a user to a tenant, and enter its scope. Raises not_found or forbidden."""
     tenants = tenants_of(user)
     tenant = next((tenant for tenant in tenants if tenant.slug == slug), None)
     if tenant is None:

@@ -207,14 +207,14 @@ class PretrainingSettings:
         0,
         10**10,
         "Tokens to train a language model head, if the root has none.",
-        "Tokens for the LM head",
+        "Tokens for the language-model head",
     )
     distillation_weight: float = _number(
         20.0,
         0,
         1_000,
         "Weight of the error against the original layers in the loss.",
-        "Weight of similarity to the root",
+        "How close to stay to the base model",
     )
     learning_rate: float = _learning_rate(3e-4)
     seed: int = _seed()
@@ -228,16 +228,16 @@ class TableSettings:
         None,
         0,
         100,
-        "Share of fragment occurrences in the corpus that the table covers. Default for a root: 50. "
-        "Not with a size.",
-        "Coverage α (%)",
+        "Share of the phrases in the corpus that the table holds. Higher is faster to answer and takes more "
+        "storage. Default for a root: 50. Not with a size in MB.",
+        "Table size (%)",
     )
     budget_mb: float | None = _number(
         None,
         1,
         16_384,
-        "Size that is filled with the rows worth most. Default for a domain: 64. Not with a coverage.",
-        "Size of the table (MB)",
+        "Size that is filled with the phrases worth most. Default for a domain: 64. Not with a size in %.",
+        "Table size (MB)",
     )
     vectors: str = _setting(
         "float16",
@@ -258,11 +258,12 @@ class EncoderTrainingSettings:
     norms: bool = _setting(True, "Train the layer norms of the upper layers.", label="Train layer norms")
     pooling: str = _setting(
         "cls_mean",
-        "Input of the head: the first token, with or without the mean. Not for tagging.",
+        "What the classifier sees: the first token, or the first token and the average of all. "
+        "Not for tagging.",
         choices=("cls", "cls_mean"),
     )
     learning_rate: float = _learning_rate(2e-3)
-    trials: int = _number(1, 1, 3, "Tries this learning rate, half of it and twice of it.")
+    trials: int = _number(1, 1, 3, "2 or 3: also tries half and double this learning rate.")
     epochs: int | None = _number(
         None, 1, 100, f"Exact number. Default: {DEFAULT_EPOCHS}, or more to reach the minimum steps."
     )

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from tenants.accounts.models import Role, Scope
 from tenants.accounts.services.api_keys import MAX_PER_MINUTE
-from tenants.webhooks.models import MAX_URL_LENGTH, SUBSCRIBABLE
+from tenants.webhooks.models import MAX_URL_LENGTH, SUBSCRIBABLE, EventKind
 from tenants.webhooks.services.endpoints import MAX_DESCRIPTION_LENGTH
 
 ON_A_DATE = "date"
@@ -119,11 +119,11 @@ class SettingsForm(forms.Form):
     follow their domains."""
 
     checks_answers = forms.BooleanField(
-        label="Check a sample of answers",
+        label="Quality checks in the background",
         required=False,
-        help_text="A small share of the texts that were answered from the lookup tables is computed in full"
-        " as well, when no other request waits. HMI counts whether both answers are the same, and the"
-        " page of a version shows the share. Texts are not stored, and checks are not charged.",
+        help_text="Recomputes a small share of the fast answers with the full model when no other request"
+        " waits. The page of a version shows how many answers agree. Texts are not stored, and checks are not"
+        " charged.",
     )
     keeps_request_texts = forms.BooleanField(
         label="Keep request texts",
@@ -136,8 +136,11 @@ class SettingsForm(forms.Form):
         label="Rebase models automatically",
         required=False,
         help_text="When a domain or root has a new version, each of your models on it gets a version on"
-        " that one, within your limits. It becomes @default only if it is not worse.",
+        " it, within your limits. The new version becomes @default only if it is not worse.",
     )
+
+
+EVENT_LABELS = {EventKind.VERSION_DRIFTED: "A model's confidence drifts"}
 
 
 class WebhookForm(forms.Form):
@@ -151,7 +154,7 @@ class WebhookForm(forms.Form):
     )
     kinds = forms.MultipleChoiceField(
         label="Events",
-        choices=[(kind.value, kind.label) for kind in SUBSCRIBABLE],
+        choices=[(kind.value, EVENT_LABELS.get(kind, kind.label)) for kind in SUBSCRIBABLE],
         initial=["job.succeeded", "job.failed"],
         widget=forms.CheckboxSelectMultiple,
     )

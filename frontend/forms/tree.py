@@ -61,7 +61,9 @@ class DomainForm(DomainUpdateForm):
     description = forms.CharField(
         label="Description", required=False, max_length=500, widget=forms.Textarea({"rows": 2})
     )
-    parent = RowChoiceField(label="Parent", help_text="A root or a domain to build on.", missing=NO_PARENT)
+    parent = RowChoiceField(
+        label="Base model", help_text="A root or a domain to build on.", missing=NO_PARENT
+    )
 
     field_order = ("name", "description", "parent", "corpus")
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tenants.base.plurals import counted, plural
 from versiontree.tree.selectors.past_jobs import EstimateRange
+from versiontree.tree.training_fields import VALUE_LABELS
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 _NOT_PERCENT = {"pearson", "spearman", "mean_absolute_error", "mean_answer_error", "loss"}
@@ -57,7 +58,7 @@ def setting_value(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else VALUE_LABELS.get(value, str(value))
 
 
 def metric_name(metrics: Mapping[str, Any]) -> str:

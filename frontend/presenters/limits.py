@@ -69,7 +69,7 @@ def limits_of(tenant: Tenant) -> list[LimitRow]:
 def limit_rows(quota: Quota, rates: Rates, used: Used) -> list[LimitRow]:
     """Return the rows of limits, those that reset first."""
     return [
-        _counted("Infer requests today", used.requests, quota.max_requests_per_day, AT_MIDNIGHT),
+        _counted("Requests today", used.requests, quota.max_requests_per_day, AT_MIDNIGHT),
         *_rates(rates),
         _counted("Models", used.models, quota.max_models, "freed when a model is deleted"),
         _counted("Domains", used.domains, quota.max_domains, "without domains of the platform"),
@@ -105,7 +105,7 @@ def _counted(name: str, used: int, most: int, note: str) -> LimitRow:
 
 def _rates(rates: Rates) -> list[LimitRow]:
     limits = (
-        ("Infer requests per minute", rates.requests_per_minute),
+        ("Requests per minute", rates.requests_per_minute),
         ("Tokens per minute", rates.tokens_per_minute),
         ("Other API requests per minute", rates.manage_per_minute),
     )

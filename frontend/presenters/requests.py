@@ -16,7 +16,7 @@ from tenants.base.plurals import counted
 from tenants.usage.models import LoggedRequest, RequestStatus
 from tenants.usage.request_selectors import Omitted
 
-LEVEL_LABELS: Final[Mapping[str, str]] = {"table": "Table", "cascade": "Cascade", "full": "Full"}
+LEVEL_LABELS: Final[Mapping[str, str]] = {"table": "Fast", "cascade": "Balanced", "full": "Exact"}
 TIME_LABELS: Final = (
     ("queue", "Queue"),
     ("retrieval", "Retrieval"),
@@ -32,7 +32,7 @@ CAUSES: Final[Mapping[str, str]] = {
     ErrorCode.TOO_MANY_INPUTS: "There were more inputs than one request may have. Send several requests.",
     ErrorCode.BODY_TOO_LARGE: "The body was too large. Send fewer inputs at once.",
     ErrorCode.UNAUTHENTICATED: "The key was missing, revoked or expired.",
-    ErrorCode.FORBIDDEN: "The key lacked the scope. Use a key with the scope infer.",
+    ErrorCode.FORBIDDEN: "The key may not use models. Choose one with the scope infer.",
     ErrorCode.NOT_FOUND: "There is no such model, version or alias. Check the spelling.",
     ErrorCode.MODEL_NOT_READY: "The version was still in training, or its training failed.",
     ErrorCode.CANCELLED: "The client canceled the request.",
@@ -53,6 +53,8 @@ OTHER_CAUSES: Final[Mapping[RequestStatus, str]] = {
     RequestStatus.FAILED: "The server failed. Report the request ID to your administrator.",
 }
 """Those of all other error codes."""
+CORRECT_AS_SENT: Final = frozenset({401, 403, 409, 429})
+"""Refused for who sent it or when, not for what it says."""
 CSV_COLUMNS: Final = (
     *("at", "request_id", "api", "model", "version", "key", "status", "error_code", "latency_ms", "level"),
     *("inputs", "tokens", "generated_tokens", "outcome", "param", "message", "reference"),
@@ -61,10 +63,12 @@ CSV_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """An entry with formatted figures. `cause` says why it was refused or failed; `facts` are details."""
+    """An entry with formatted figures. `cause` says why it was refused or failed; `correctable` whether a
+    change to it would help; `facts` are details."""
 
     entry: LoggedRequest
     cause: str
+    correctable: bool
     latency: str
     level: str
     token_note: str
@@ -76,11 +80,24 @@ def request_row(request: LoggedRequest) -> RequestRow:
     return RequestRow(
         request,
         cause=_cause(request),
+        correctable=may_be_corrected(request),
         latency="–" if request.latency_ms is None else _milliseconds(request.latency_ms),
         level=LEVEL_LABELS.get(request.level, "–"),
         token_note=read_and_generated(request.tokens, request.generated_tokens),
         facts=_facts(request),
     )
+
+
+def hint_of(request: LoggedRequest) -> str:
+    """Return what to do about a refused or failed request, where its own message does not say all."""
+    if not request.message or may_be_corrected(request):
+        return ""
+    return CAUSES.get(request.error_code, "")
+
+
+def may_be_corrected(request: LoggedRequest) -> bool:
+    """Whether the same request could be answered after a change to it."""
+    return request.outcome is RequestStatus.REFUSED and request.status not in CORRECT_AS_SENT
 
 
 def request_line(request: LoggedRequest) -> list[object]:
@@ -124,7 +141,8 @@ def requests_url(tenant: Tenant, outcome: RequestStatus, since: date) -> str:
 
 def _cause(request: LoggedRequest) -> str:
     known = CAUSES.get(request.error_code) or OTHER_CAUSES[request.outcome]
-    return request.message or known
+    cause = request.message or known
+    return f"{request.param}: {cause}" if request.param and request.message else cause
 
 
 def _facts(request: LoggedRequest) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What a search over the models, data, jobs and pages of a tenant finds."""
+"""What a search over the models, data, jobs, pages, actions and help finds."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,9 +6,11 @@ from typing import Final
 
 from django.urls import reverse
 
+from frontend import handbook
 from frontend.access import TenantAccess
+from frontend.glossary import all_terms
 from frontend.presenters.navigation import navigation_of
-from tenants.accounts.models import Tenant
+from tenants.accounts.models import Role, Tenant
 from tenants.datasets.models import Task
 from tenants.datasets.selectors.previews import search_by_name
 from tenants.datasets.selectors.uploads import corpora_of, datasets_of
@@ -21,11 +23,40 @@ SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Something with the words in its name, and its page."""
+    """Something with the words in its name, and its page. `theme` is the one that it chooses instead."""
 
     name: str
     note: str
-    url: str
+    url: str = ""
+    theme: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something to do, by the URL name and the query of the page where it is done. `words` also find it."""
+
+    label: str
+    words: str
+    page: str
+    query: str = ""
+    role: Role = Role.DEVELOPER
+
+
+ACTIONS: Final = (
+    Action("Upload a dataset", "csv file labels new data", "dataset_new"),
+    Action("Upload a corpus", "text file new data", "corpus_new"),
+    Action("Train a new model", "create fine-tune", "model_new"),
+    Action("Create a domain", "new train", "domain_new"),
+    Action("Roll back a model", "rollback undo revert previous version", "models"),
+    Action("Import a model", "archive adapter lora", "version_import"),
+    Action("Create an API key", "new token", "keys"),
+    Action("Process a file of texts", "batch csv", "batches"),
+    Action("Create a webhook", "new notify", "webhooks"),
+    Action("See why requests failed", "errors refused", "requests", "?status=refused", Role.VIEWER),
+    Action("Invite a member", "add user people", "members", role=Role.OWNER),
+    Action("Export all data", "takeout download backup", "takeouts", role=Role.OWNER),
+)
+THEMES: Final = {"dark": "Dark theme", "light": "Light theme", "": "Theme of the system"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +76,37 @@ def search_results(access: TenantAccess, words: str) -> list[HitGroup]:
             HitGroup("Models", list(_models(tenant, words))),
             HitGroup("Data", list(_data(tenant, words))),
             HitGroup("Jobs", list(_jobs(tenant, words))),
+            HitGroup("Actions", list(_actions(access, words))),
             *groups,
+            HitGroup("Help", list(_help(words))),
         ]
     return [group for group in groups if group.hits]
+
+
+def _actions(access: TenantAccess, words: str) -> Iterable[Hit]:
+    own = Role(access.membership.role)
+    for action in ACTIONS:
+        if own.includes(action.role) and _has_all(f"{action.label} {action.words}", words):
+            yield Hit(
+                action.label, "", reverse(f"frontend:{action.page}", args=[access.tenant.slug]) + action.query
+            )
+    for theme, label in THEMES.items():
+        if _has_all(f"{label} colors mode", words):
+            yield Hit(label, "", theme=theme or "system")
+
+
+def _help(words: str) -> Iterable[Hit]:
+    for term in all_terms():
+        if _has_all(term.word, words):
+            yield Hit(term.word, term.meaning, reverse("frontend:help_glossary") + f"#{term.anchor}")
+    for hit in handbook.search(words, SHOWN, titles_only=True):
+        yield Hit(hit.title, hit.chapter.title, hit.url)
+
+
+def _has_all(text: str, words: str) -> bool:
+    """Whether each of the words begins a word of the text."""
+    parts = text.lower().split()
+    return all(any(part.startswith(word) for part in parts) for word in words.lower().split())
 
 
 def _pages(access: TenantAccess, words: str) -> Iterable[Hit]:

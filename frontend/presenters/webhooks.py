@@ -21,6 +21,11 @@ class DeliveryRow:
     attempts: list[dict[str, Any]]
     body: str
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the first attempt is still to come."""
+        return self.delivery.state == DeliveryState.WAITING and not self.attempts
+
 
 def delivery_rows(deliveries: Iterable[WebhookDelivery]) -> list[DeliveryRow]:
     """Return the rows of deliveries, in the given order."""

@@ -17,11 +17,14 @@ from django.utils.safestring import SafeString
 from lucide.templatetags.lucide import lucide
 
 from frontend.access import TenantAccess
+from frontend.glossary import term_of
+from frontend.handbook import chapter_url
 from frontend.presenters import version_page
 from frontend.presenters.formatting import day_text, percent
 from frontend.presenters.navigation import NavigationGroup, NavigationPage, navigation_of
 from frontend.status import style_of
 from tenants.accounts.models import Tenant
+from tenants.accounts.services.invitations import sends_email
 from tenants.base import hooks
 from tenants.base.plurals import counted, plural
 from tenants.base.ttl_cache import cached
@@ -68,6 +71,22 @@ def row_line(row: Mapping[str, Any]) -> str:
     """The fields of a row of a dataset in one line."""
     values = (value for name, value in row.items() if name != "cut")
     return " · ".join(map(str, values))
+
+
+@register.inclusion_tag("frontend/panels/term.html", takes_context=True)
+def term(context: Context, word: str, label: str = "") -> dict[str, object]:
+    """A word with its meaning from the glossary, which opens by click, tap or key. `label`: the word as it
+    stands on the page, such as its plural."""
+    request, found = context["request"], term_of(word)
+    request.terms_shown = getattr(request, "terms_shown", 0) + 1
+    return {"term": found, "label": label or word, "id": f"term-{found.anchor}-{request.terms_shown}"}
+
+
+@register.simple_tag(takes_context=True)
+def help_url(context: Context) -> str:
+    """Return the address of the chapter about the page."""
+    match = getattr(context.get("request"), "resolver_match", None)
+    return chapter_url(match.view_name if match else "")
 
 
 @register.filter
@@ -145,6 +164,9 @@ def version_url(context: Context, version: Version) -> str:
 def sign_up_open() -> bool:
     """Return whether anybody may sign up."""
     return bool(settings.HMI_SIGN_UP)
+
+
+register.simple_tag(sends_email)
 
 
 @register.simple_tag(takes_context=True)

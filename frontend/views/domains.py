@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.tree import DomainForm, DomainUpdateForm
 from frontend.presenters.create_model import EstimateShown, estimate_shown
+from frontend.presenters.domains import domain_size, gain_rows
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.models import model_rows
 from frontend.presenters.version_page import version_context
@@ -19,6 +20,7 @@ from tenants.accounts.models import Role
 from tenants.base.plurals import counted
 from versiontree.tree.models import Domain, Version
 from versiontree.tree.selectors.browsing import Branch, hplm_summaries, hplms_search
+from versiontree.tree.selectors.domain_gains import domain_gains
 from versiontree.tree.selectors.estimates import domain_estimate
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.rebases import hplms_on, rebase_offers
@@ -31,7 +33,7 @@ from versiontree.tree.services.rebases import hplms_rebase
 @require_GET
 @tenant_member_required()
 def domain(request: TenantRequest, pk: int) -> HttpResponse:
-    """The page of a domain: its versions, and the tenant's models on it."""
+    """The page of a domain: the tenant's models on it, what they gain, its versions, and how it was made."""
     tenant = request.access.tenant
     domain = domain_visible_to(tenant, pk)
     found = list(versions_of(domain).prefetch_related("aliases", "jobs"))
@@ -47,6 +49,8 @@ def domain(request: TenantRequest, pk: int) -> HttpResponse:
         "own": own,
         "newest": newest,
         "learned": learned,
+        "size": domain_size(learned.get("tables", [])),
+        "gains": gain_rows(domain_gains(tenant, domain)) if page.paginator.count else [],
     }
     context["rebases"] = rebase_offers(hplms_on(domain, tenant)) if request.access.can_write else []
     context["compactable"] = own and sum(table.of_domain for table in learned.get("tables", [])) > 1

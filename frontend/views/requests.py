@@ -1,5 +1,6 @@
 """The request log of a tenant."""
 
+from difflib import get_close_matches
 from itertools import chain
 
 from django.conf import settings
@@ -10,16 +11,29 @@ from django.views.decorators.http import require_GET
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.downloads import csv_stream_response
 from frontend.forms.requests import RequestsForm
-from frontend.presenters.requests import CSV_COLUMNS, omitted_note, request_line, request_row
+from frontend.presenters.requests import (
+    CSV_COLUMNS,
+    hint_of,
+    may_be_corrected,
+    omitted_note,
+    request_line,
+    request_row,
+)
+from frontend.presenters.sample_calls import sample_calls
 from frontend.shortcuts import render_page
+from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import api_keys_of
-from tenants.base.errors import ErrorCode
+from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.row_ids import row_id
+from tenants.usage.models import LoggedRequest
 from tenants.usage.request_selectors import omitted_requests, request_batches, requests_of
+from versiontree.tree.selectors.callable_hplms import CallableHplm, callable_hplm, callable_hplms
 
 ROWS = 50
 KEYS_OFFERED = 200
 LINES_PER_CHUNK = 2_000
+MODELS_COMPARED = 200
+"""How many names of models are compared with one that does not exist."""
 
 
 @require_GET
@@ -46,6 +60,28 @@ def page(request: TenantRequest) -> HttpResponse:
 
 
 @require_GET
+@never_cache
+@tenant_member_required()
+def one(request: TenantRequest, pk: int) -> HttpResponse:
+    """A request: why it has no answer, and a call of its model that has one."""
+    tenant = request.access.tenant
+    entry = requests_of(tenant).filter(pk=pk).first()
+    if entry is None:
+        raise HmiError(
+            ErrorCode.NOT_FOUND, "This request is not in the log. Entries are deleted after some days."
+        )
+    offer = _model_to_call(tenant, entry) if may_be_corrected(entry) else None
+    return render_page(
+        request,
+        "requests/request.html",
+        row=request_row(entry),
+        hint=hint_of(entry),
+        offer=offer,
+        calls=sample_calls(request, tenant, offer) if offer else [],
+    )
+
+
+@require_GET
 @tenant_member_required()
 def rows_csv(request: TenantRequest) -> HttpResponseBase:
     """Download all requests that match the filters."""
@@ -58,6 +94,19 @@ def rows_csv(request: TenantRequest) -> HttpResponseBase:
 def _form(request: TenantRequest) -> RequestsForm:
     keys = api_keys_of(request.access.tenant).values_list("prefix", "name")
     return RequestsForm(request.GET, dict(keys[:KEYS_OFFERED]))
+
+
+def _model_to_call(tenant: Tenant, entry: LoggedRequest) -> CallableHplm | None:
+    """Return the model that was asked; if there is none, the one with the most similar name, else any."""
+    asked = entry.model_name or entry.reference.rpartition("/")[2]
+    offers = {offer.reference: offer for offer in callable_hplms(tenant, limit=MODELS_COMPARED)}
+    for reference in filter(None, (entry.reference.rpartition("/")[2], entry.model_name)):
+        try:
+            return callable_hplm(tenant, reference)
+        except HmiError:
+            continue
+    similar = get_close_matches(asked, offers, n=1)
+    return offers[similar[0]] if similar else next(iter(offers.values()), None)
 
 
 def _before(request: TenantRequest) -> int | None:

@@ -84,7 +84,7 @@ def rotate(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
 def test(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
     """Send a test event."""
     endpoint = webhook_of(request.access.tenant, endpoint_id)
-    message = "Test event sent. Reload this page to see the result."
+    message = "Test event sent. Its result appears below."
     run_action(request, lambda: webhook_test(endpoint=endpoint, actor=request.user), message=message)
     return redirect_to(request, "webhook", endpoint_id)
 
@@ -128,12 +128,14 @@ def _page(
 ) -> HttpResponse:
     initial = {"url": endpoint.url, "kinds": endpoint.kinds, "description": endpoint.description}
     page = paginate(request, deliveries_of(endpoint))
+    deliveries = delivery_rows(page)
     return render_page(
         request,
         "webhooks/page.html",
         endpoint=endpoint,
-        deliveries=delivery_rows(page),
+        deliveries=deliveries,
         page=page,
+        is_sending=any(row.is_waiting for row in deliveries),
         form=form or WebhookForm(initial=initial),
         overlaps=OVERLAPS,
         default_overlap=DEFAULT_OVERLAP,

@@ -5,8 +5,9 @@ import sys
 from typing import Any
 
 from django.core.exceptions import DisallowedHost, PermissionDenied, RequestDataTooBig, SuspiciousOperation
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
+from django.middleware.csrf import get_token
 from django.template import TemplateDoesNotExist
 from django.template.loader import render_to_string
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -15,6 +16,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 from structlog.contextvars import bind_contextvars
 
+from frontend.shell import enter_shell
 from hmi_site.http.request_body import timeout_error
 from inference.api.errors import rendered, speaks_json
 from tenants.base.errors import INTERNAL_MESSAGE, ErrorCode, HmiError
@@ -24,6 +26,7 @@ log = logging.getLogger(__name__)
 DATABASE_RETRY_AFTER_S = 5
 EXPECTED_IN_MIDDLEWARE = (HmiError, OperationalError, InterfaceError, UnreadablePostError)
 MAX_HOST_LENGTH = 64
+SERVER_ERROR = 500
 NOT_RETRYABLE = {409, 429}
 """Statuses with ``x-should-retry: false`` unless they have Retry-After: OpenAI's clients would retry."""
 TITLES = {
@@ -131,7 +134,6 @@ def validation_error(detail: Any) -> HmiError:
 def error_response(
     request: HttpRequest,
     error: HmiError,
-    template: str = "error.html",
     *,
     title: str = "",
     link: tuple[str, str] | None = None,
@@ -145,16 +147,16 @@ def error_response(
     if speaks_json(request.path):
         status, body = rendered(error, request.path)
         return JsonResponse(body, status=status, headers=headers)
-    page = _page(error, template, title or TITLES.get(error.status, "Error"), link)
+    page = _page(request, error, title or TITLES.get(error.status, "Error"), link)
     return HttpResponse(page, status=error.status, headers=headers)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """400: Django itself refused the request (a bad host, a broken form)."""
     if isinstance(exception, DisallowedHost):
-        return error_response(request, unknown_host(request), "400.html")
+        return error_response(request, unknown_host(request))
     refused = as_hmi_error(exception) or HmiError(ErrorCode.INVALID_FIELD, "The request could not be read.")
-    return error_response(request, refused, "400.html")
+    return error_response(request, refused)
 
 
 def unknown_host(request: HttpRequest) -> HmiError:
@@ -169,7 +171,6 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     return error_response(
         request,
         HmiError(ErrorCode.FORBIDDEN, str(exception) or "You do not have permission to do this."),
-        "403.html",
     )
 
 
@@ -179,7 +180,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # no
     if speaks_json(request.path):
         has_slash = request.path.endswith("/")
         message += " Paths here end without a slash." if has_slash else " See /api/docs/ for all paths."
-    return error_response(request, HmiError(ErrorCode.NOT_FOUND, message), "404.html")
+    return error_response(request, HmiError(ErrorCode.NOT_FOUND, message))
 
 
 def internal(request: HttpRequest) -> HttpResponse:
@@ -187,7 +188,7 @@ def internal(request: HttpRequest) -> HttpResponse:
     error = sys.exception()
     if isinstance(error, EXPECTED_IN_MIDDLEWARE) and (known := as_hmi_error(error)):
         return error_response(request, known)
-    return error_response(request, internal_error(), "500.html")
+    return error_response(request, internal_error())
 
 
 def internal_error() -> HmiError:
@@ -226,16 +227,31 @@ def error_headers(error: HmiError, context: dict[str, Any] | None = None) -> dic
     return headers
 
 
-def _page(error: HmiError, template: str, title: str, link: tuple[str, str] | None) -> str:
-    """Render without the database, which may be down."""
+def _page(request: HttpRequest, error: HmiError, title: str, link: tuple[str, str] | None) -> str:
+    """Render within the navigation, where the user has one. A page of an error of the server does not ask
+    the database, which may be down."""
     context = {
+        "request": request,
         "status": error.status,
         "code": str(error.code),
         "title": title,
         "message": error.message,
         "link": link,
+        "is_server_error": error.status >= SERVER_ERROR,
     }
     try:
-        return render_to_string(template, context)
+        if _has_navigation(request, error.status):
+            shell = {"layout": "frontend/page.html", "user": request.user, "csrf_token": get_token(request)}
+            return render_to_string("error.html", context | shell)
+        return render_to_string("error.html", context)
     except TemplateDoesNotExist:
         return PLAIN_PAGE.format_map({**context, "message": context["code"]})
+
+
+def _has_navigation(request: HttpRequest, status: int) -> bool:
+    if status >= SERVER_ERROR:
+        return hasattr(request, "access")
+    try:
+        return hasattr(request, "user") and enter_shell(request) is not None
+    except (DatabaseError, HmiError):
+        return False

@@ -220,7 +220,7 @@ def _check_input(index: int, value: object, may_be_blank: bool) -> dict[str, str
         if name not in names:
             shown = str(name)[:64]
             message = f"Input {index} has an unknown field {shown!r}; it must be {FORMS}."
-            raise invalid(where, message, index=index)
+            raise invalid(f"{where}.{shown}", message, index=index)
     if TEXTS[0] not in value and names is TEXTS:
         raise refusal(ErrorCode.MISSING_FIELD, f"{where}.text", f"Input {index} has no 'text'.", index=index)
     given = {name: value[name] for name in names if name in value}

@@ -16,6 +16,7 @@ from tenants.accounts.services.invitations import invitation_create
 from tenants.datasets.models import UploadCheck
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.datasets.services.uploads import upload_create
+from tenants.usage.models import LoggedRequest
 from tenants.webhooks.models import WebhookEndpoint
 from tests.e2e.batches import batches_used
 from tests.e2e.measures import evaluation, fine_tuning, measured
@@ -147,7 +148,7 @@ def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
     """Each page by its name, with the way to it."""
     ways: dict[str, Callable[[Page], object]] = {
         name: partial(open_page, address=f"/t/{world.tenant.slug}/{address}")
-        for name, address in _addresses(world).items()
+        for name, address in addresses_of(world).items()
     }
     return {
         **ways,
@@ -169,11 +170,12 @@ def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
     }
 
 
-def _addresses(world: World) -> dict[str, str]:
+def addresses_of(world: World) -> dict[str, str]:
     """Each page that an address suffices for, below the tenant's own."""
     running = Job.unscoped.get(state="running")
     failed = Job.unscoped.get(state="failed")
     done = jobs_in_order(world.hplm)[1]
+    refused = LoggedRequest.unscoped.filter(error_code="not_found").latest("pk")
     return {
         "home": "",
         "tree": "tree/",
@@ -191,6 +193,7 @@ def _addresses(world: World) -> dict[str, str]:
         "settings": "settings/",
         "usage": "usage/?by=model",
         "requests": "requests/",
+        "request": f"requests/{refused.pk}/",
         "audit": "audit/",
         "jobs": "jobs/",
         "job-running": f"jobs/{running.pk}/",

@@ -38,6 +38,7 @@ NO_PAGES = {
     "invitations/<str:token>/",  # leads on to invitation/
     "login/code/confirm/",  # codes by e-mail are not sent
     "second-factor/recovery-codes/download/",
+    "help/images/<str:name>",
     *(
         f"t/<slug:slug>/{part}"
         for part in (

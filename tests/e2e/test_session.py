@@ -8,7 +8,7 @@ from tests.e2e.world import World
 
 def test_the_colours_are_chosen_by_keyboard_and_stay_in_this_browser(signed_in: Page) -> None:
     page = signed_in
-    chosen = page.get_by_role("group", name="Colours")
+    chosen = page.get_by_role("group", name="Theme")
     grounds: dict[str, str] = {}
     for name, key in (("System", ""), ("Light", "ArrowRight"), ("Dark", "ArrowRight")):
         if key:

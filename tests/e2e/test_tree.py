@@ -80,6 +80,6 @@ def test_tree_node_opens_its_card(signed_in: Page) -> None:
     signed_in.wait_for_load_state()  # a card opens beside the tree once the scripts have run
     signed_in.get_by_role("link", name="triage", exact=True).click()
     card = signed_in.get_by_label("Details")
-    expect(card).to_contain_text("Parent: medicine v1")
+    expect(card).to_contain_text("Based on medicine v1")
     card.get_by_role("link", name="Open").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("triage")

@@ -38,7 +38,7 @@ WORKER = "test-worker"
 LEASE_S = 600.0
 TICKETS = {
     "delivery": "the parcel has not arrived and the tracking page shows nothing",
-    "refund": "please send my money back because the order was cancelled",
+    "refund": "please send my money back because the order was canceled",
     "prescription": "can I renew the prescription for my blood pressure tablets",
     "side effects": "since I take the new pills I feel dizzy in the morning",
 }

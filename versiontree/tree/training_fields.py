@@ -12,6 +12,7 @@ from versiontree.tree.models import RootKind
 from versiontree.tree.training_settings import SETTINGS_CLASSES, setting_specs
 
 DEFAULT_LABEL: Final = "Default"
+VALUE_LABELS: Final = {"cls": "first token", "cls_mean": "first token + average"}
 INHERITED_LABEL: Final = "As in the previous version"
 
 
@@ -123,13 +124,18 @@ def setting_label(name: str) -> str:
     return found or name.replace("_", " ").capitalize()
 
 
+def value_label(value: str) -> str:
+    """The label of a value of a setting. A value without a label of its own becomes words."""
+    return VALUE_LABELS.get(value) or value.replace("_", " ")
+
+
 def _field(spec: SettingSpec, widgets: FieldWidgets, empty_label: str) -> forms.Field:
     """A form field of the spec's type, with its bounds or choices."""
     common: dict[str, Any] = {"label": spec.label, "required": False, "help_text": spec.help}
     if spec.type is bool:
         return _choice_field({"true": "Yes", "false": "No"}, spec, common, widgets, empty_label)
     if spec.choices:
-        labels = {choice: choice.replace("_", " ") for choice in spec.choices}
+        labels = {choice: value_label(choice) for choice in spec.choices}
         return _choice_field(labels, spec, common, widgets, empty_label)
     return _number_field(spec, common, widgets, empty_label)
 

@@ -45,7 +45,7 @@ document.addEventListener("keydown", (event) => {
     palette.togglePopover();
   }
   if (!event.target.closest?.("#search")) return;
-  const stops = [...palette.querySelectorAll("input, a")];
+  const stops = [...palette.querySelectorAll("input, a, button")];
   if (event.key === "Enter" && event.target === stops[0]) stops[1]?.click();
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!step) return;
@@ -63,6 +63,15 @@ document.addEventListener("change", ({ target }) => {
   else delete document.documentElement.dataset.theme;
 });
 
+// The search chooses a theme, too.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-chooses-theme]");
+  if (!button) return;
+  const theme = button.dataset.choosesTheme === "system" ? "" : button.dataset.choosesTheme;
+  document.querySelector(`[name="theme"][value="${theme}"]`)?.click();
+  document.getElementById("search").hidePopover();
+});
+
 // A file dropped outside a field must not replace the page and its unsaved form.
 for (const kind of ["dragover", "drop"]) {
   document.addEventListener(kind, (event) => {
@@ -73,7 +82,7 @@ for (const kind of ["dragover", "drop"]) {
 }
 
 // Elements that scroll sideways can be focused by the keyboard, as long as they overflow.
-const SCROLLERS = ".scroll, .snippet pre";
+const SCROLLERS = ".scroll, .snippet pre, .prose pre";
 const overflowObserver = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;

@@ -22,7 +22,7 @@ from django.utils import timezone
 from tenants.base.advisory_lock import advisory_xact_lock
 from tenants.base.errors import HmiError
 from tenants.webhooks.http_client import Resolve, WebhookResponse, post, resolve_host, signed_headers
-from tenants.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
+from tenants.webhooks.models import DeliveryState, EventKind, WebhookDelivery, WebhookEndpoint
 from tenants.webhooks.services.endpoints import signing_secrets, webhook_audit
 
 log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ def delivery_record(*, claim: DeliveryClaim, response: WebhookResponse) -> bool:
     endpoint.lease_expires_at = now  # the lease ends, and the tenant was served now
     if response.ok:
         endpoint.failing_since = None
-    else:
+    elif delivery.kind != EventKind.TEST:  # a test says nothing of the events that programs rely on
         endpoint.failing_since = endpoint.failing_since or now
         _disable_if_due(endpoint, response, now)
     endpoint.save(update_fields=["lease_expires_at", "failing_since", "disabled_at", "disabled_reason"])

@@ -54,6 +54,12 @@ def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
 
 
 def _of_ones_own(page: Page) -> Iterator[str]:
+    page.goto("/help/")
+    yield "help"
+    page.goto("/help/webhooks/")
+    yield "help-chapter"
+    page.goto("/help/glossary/")
+    yield "help-glossary"
     page.goto("/profile/")
     yield "account-profile"
     page.goto("/password/change/")

@@ -35,7 +35,7 @@ LISTS = {
     "models/": 10,
     "models/?q=crowd&page=2": 10,
     "models/triage/": 22,
-    "domains/{domain}/": 20,
+    "domains/{domain}/": 21,
     "models/triage/versions/1/": 24,
     "models/triage/versions/1/answers/": 16,
     "data/": 12,

@@ -90,5 +90,40 @@ def test_the_file_has_what_the_filters_leave(owner: Client) -> None:
 
 def test_texts_are_shown_as_text(owner: Client, world: World) -> None:
     log(world, "told", texts=["<script>alert(1)</script>"])
-    page = owner.get("/t/acme/requests/").content.decode()
+    page = owner.get(address(world)).content.decode()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def address(world: World) -> str:
+    """The page of the newest request."""
+    return f"/t/acme/requests/{LoggedRequest.unscoped.latest('pk').pk}/"
+
+
+def test_a_refused_request_says_which_field_and_what_to_send_instead(owner: Client, world: World) -> None:
+    message = "Input 0 has an unknown field …; it must be a string."
+    refused = {"status": 422, "error_code": "invalid_field", "param": "inputs[0].txt", "message": message}
+    log(world, "wrong", reference="acme/triage", **refused)
+    assert f"inputs[0].txt: {message}" in shown(owner, "?status=refused")
+    page = owner.get(address(world)).content.decode()
+    assert f"inputs[0].txt: {message}" in page
+    assert "What to send instead" in page
+    assert "acme/triage" in page.partition("curl")[2]
+
+
+def test_a_wrong_name_leads_to_the_most_similar_model(owner: Client, world: World) -> None:
+    unknown = {"status": 404, "error_code": "not_found", "version": None, "model_name": ""}
+    log(world, "typo", reference="acme/traige", message="There is no such model.", **unknown)
+    assert "acme/triage" in owner.get(address(world)).content.decode().partition("curl")[2]
+
+
+def test_a_request_that_may_be_sent_again_as_it_is_has_no_other_call(owner: Client, world: World) -> None:
+    log(world, "limited", status=429, error_code="rate_limited", version=None, model_name="triage")
+    page = owner.get(address(world)).content.decode()
+    assert "Wait for Retry-After" in page
+    assert "What to send instead" not in page
+
+
+def test_a_request_of_another_tenant_has_no_page(client: Client, world: World) -> None:
+    log(world, "theirs")
+    client.force_login(world.stranger)
+    assert client.get(address(world).replace("acme", "umbra")).status_code == 404

@@ -31,6 +31,17 @@ def test_without_words_it_offers_the_pages_that_the_member_may_open(owner: Clien
     assert found(owner, "play") == {"Playground": "/t/acme/playground/"}
 
 
+def test_actions_a_theme_and_help_are_found(owner: Client, world: World) -> None:
+    assert found(owner, "upload")["Upload a dataset"] == "/t/acme/data/datasets/new/"
+    assert found(owner, "roll back")["Roll back a model"] == "/t/acme/models/"
+    assert found(owner, "new key")["Create an API key"] == "/t/acme/keys/"
+    assert found(owner, "canary")["canary"] == "/help/glossary/#canary"
+    assert found(owner, "quick versions")["Quick versions"].startswith("/help/")
+    assert 'data-chooses-theme="dark"' in owner.get("/t/acme/search/?q=dark").content.decode()
+    owner.force_login(world.viewer)
+    assert "Upload a dataset" not in found(owner, "upload")
+
+
 def test_a_tenant_finds_nothing_of_another(client: Client, world: World) -> None:
     client.force_login(world.stranger)
     assert client.get("/t/acme/search/?q=triage").status_code == 404

@@ -2,6 +2,8 @@
 
 import io
 
+from django.utils import timezone
+
 from inference.batches.services.batches import batch_submit
 from tenants.accounts.models import Membership
 from tenants.accounts.services.api_keys import api_key_create
@@ -10,6 +12,7 @@ from tenants.datasets.models import Corpus
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.files import file_create
 from tenants.datasets.services.uploads import upload_receive
+from tenants.usage.models import LoggedRequest
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
 from tests.background import run_background
@@ -46,8 +49,18 @@ def on_the_platform(world: World) -> dict[str, object]:
 
 def _there_already(world: World) -> dict[str, object]:
     job = jobs_in_order(world.hplm)[0].pk
+    logged = {
+        "tenant": world.tenant,
+        "request_id": "one",
+        "at": timezone.now(),
+        "api": "infer",
+        "status": 200,
+    }
     return {
+        "requests/pk": LoggedRequest.unscoped.create(**logged).pk,
         "slug": world.tenant.slug,
+        "help/name": "concepts",
+        "images/name": "tree.png",
         "tenant": world.tenant.slug,
         "corpora/pk": world.corpus.pk,
         "corpus_id": world.corpus.pk,

@@ -24,7 +24,7 @@ from tenants.webhooks.services.delivery import (
     webhooks_send,
 )
 from tenants.webhooks.services.endpoints import webhook_create, webhook_rotate, webhook_update
-from tenants.webhooks.services.events import delivery_replay, webhook_test
+from tenants.webhooks.services.events import delivery_replay, event_create, webhook_test
 from tests.integration.tenants.webhooks.receiver import Received, Receiver, certificate, receiving
 from tests.integration.world import World
 
@@ -37,6 +37,11 @@ def endpoint_at(world: World, url: str) -> tuple[WebhookEndpoint, str]:
 
 def send_test(endpoint: WebhookEndpoint, world: World) -> WebhookDelivery:
     return webhook_test(endpoint=endpoint, actor=world.owner)
+
+
+def send_event(endpoint: WebhookEndpoint) -> WebhookDelivery:
+    event_create(endpoints=[endpoint], kind=EventKind.JOB_FAILED, data={})
+    return WebhookDelivery.unscoped.filter(endpoint=endpoint).latest("created_at")
 
 
 def again(row: WebhookDelivery) -> WebhookDelivery:
@@ -120,7 +125,7 @@ def test_retry_after_delays_the_next_attempt_and_410_disables_the_endpoint(
 ) -> None:
     receiver.status, receiver.headers = 429, {"retry-after": "3600"}
     endpoint, _ = endpoint_at(world, receiver.url)
-    delivery = send_test(endpoint, world)
+    delivery = send_event(endpoint)
     webhooks_send(max_seconds=A_LOT_S)
     wished = again(delivery).next_attempt_at
     assert wished is not None
@@ -133,13 +138,22 @@ def test_retry_after_delays_the_next_attempt_and_410_disables_the_endpoint(
     assert "410" in again(delivery).endpoint.disabled_reason
 
 
+def test_a_failed_test_event_does_not_make_an_endpoint_failing(world: World, receiver: Receiver) -> None:
+    receiver.status = 500
+    endpoint, _ = endpoint_at(world, receiver.url)
+    delivery = send_test(endpoint, world)
+    webhooks_send(max_seconds=A_LOT_S)
+    assert again(delivery).attempts == 1
+    assert again(delivery).endpoint.state == "active"
+
+
 def test_an_endpoint_that_fails_for_days_is_disabled_and_success_resets_that(
     world: World, receiver: Receiver
 ) -> None:
     endpoint, _ = endpoint_at(world, receiver.url)
     for status in (500, 200, 500):
         receiver.status = status
-        delivery = send_test(endpoint, world)
+        delivery = send_event(endpoint)
         webhooks_send(max_seconds=A_LOT_S)
         endpoint.refresh_from_db()
         assert (endpoint.failing_since is None) == (status == 200)
