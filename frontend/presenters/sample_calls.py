@@ -44,8 +44,8 @@ def sample_calls(
     given: Sequence[Any] = (),
     quality: str | None = None,
 ) -> list[SampleCall]:
-    """The call of a model with curl, and with the libraries that most programs use. ``given``: the inputs of a
-    model that writes no text; without, a sample."""
+    """The call of a model with curl, and with the libraries that most programs use. ``given``: the inputs of
+    a model that writes no text; without, a sample."""
     model, base_url = offer.full_name(tenant), request.build_absolute_uri("/v1")
     if offer.input_kind.is_generative or offer.task == Task.EMBEDDING:
         snippets = (

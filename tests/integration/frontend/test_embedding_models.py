@@ -23,7 +23,7 @@ PAGES = (
     "models/vectors/update/",
     "tree/",
     "playground/?model=vectors@default",
-    "api/?model=vectors",
+    "keys/?model=vectors",
     "batches/",
 )
 

@@ -44,8 +44,8 @@ KIND_BY_TASK: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CallableHplm:
-    """A model with a ready version, by a reference such as ``name@alias``, and the name of its root; or a base
-    model, which is a root itself."""
+    """A model with a ready version, by a reference such as ``name@alias``, and the name of its root. A base
+    model is a root itself."""
 
     reference: str
     number: int
