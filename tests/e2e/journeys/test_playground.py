@@ -11,8 +11,6 @@ from tests.e2e.journeys.traveller import Traveller, took
 from tests.e2e.world import World
 from tests.processes import InferenceWorker, wait_until
 
-PHONE = {"width": 390, "height": 844}
-
 
 @pytest.fixture(autouse=True)
 def generative(world: World, inference_worker: InferenceWorker, tmp_path: Path) -> None:
@@ -36,7 +34,7 @@ def test_an_own_generative_model_is_asked_beside_its_base_model(page: Page, worl
         expect(answer).to_contain_text("first after")
     assert took(person.arrived()) == (3, 1)
 
-    page.set_viewport_size(PHONE)
+    page.set_viewport_size({"width": 390, "height": 844})
     for place in ("0", "document.body.scrollHeight"):
         page.evaluate(f"scrollTo(0, {place})")
         expect(send).to_be_in_viewport(ratio=1)
