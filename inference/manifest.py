@@ -30,7 +30,7 @@ class ServedRoot:
 
 @dataclass(frozen=True, slots=True)
 class ServedHplm:
-    """One version of a model.
+    """One version of a model, or a root: a model of no tenant, with the digest of its root and no files.
 
     ``root`` and ``plots`` (nearest table first) are digests, ``files`` sha256 by file name. ``lower`` is the
     digest of the nearest local lower layers, or "". ``pairs``: its inputs have two texts.
@@ -59,8 +59,8 @@ class ServedDecoder:
 
 @dataclass(frozen=True, slots=True)
 class ServedGenerativeHplm:
-    """One version of a generative model. ``root`` is the digest of its decoder, ``files`` sha256 by file
-    name."""
+    """One version of a generative model, or a decoder root: a model of no tenant, with the digest of its root
+    and no files. ``root`` is the digest of its decoder, ``files`` sha256 by file name."""
 
     tenant: str
     hplm: str
@@ -100,13 +100,18 @@ class Manifest:
         """The pinned models that are served."""
         return [hplm for hplm in self.hplms.values() if hplm.digest in self.pinned]
 
-    def find(self, tenant: str, hplm: str, version: int) -> ServedHplm | None:
-        """The version of a model, or None if it is not served."""
-        return self.hplms.get((tenant, hplm, version))
+    def find(self, tenant: str, hplm: str, version: int, digest: str = "") -> ServedHplm | None:
+        """The version of a model, or None if it is not served. With the ``digest`` of a root: that root,
+        whichever tenant asks."""
+        owner = "" if digest in self.roots else tenant
+        return self.hplms.get((owner, hplm, version))
 
-    def find_generative(self, tenant: str, hplm: str, version: int) -> ServedGenerativeHplm | None:
-        """The version of a generative model, or None if it is not served."""
-        return self.generative_hplms.get((tenant, hplm, version))
+    def find_generative(
+        self, tenant: str, hplm: str, version: int, digest: str = ""
+    ) -> ServedGenerativeHplm | None:
+        """The version of a generative model, or None if it is not served. ``digest``: as in `find`."""
+        owner = "" if digest in self.decoders else tenant
+        return self.generative_hplms.get((owner, hplm, version))
 
     def below(self, roots: Collection[str]) -> "Manifest":
         """The part that belongs to these roots, by name or digest. Everything if ``roots`` is empty."""
@@ -142,11 +147,14 @@ class Manifest:
             served = [_served(entry) for entry in data["hplms"].values()]
             revision = int(data["revision"])
             # Older web processes do not write these.
+            bases = list(data.get("bases", {}).values())
+            served += [_served(entry) for entry in bases if "plots" in entry]
             weights = {tenant: _weight(weight) for tenant, weight in data.get("weights", {}).items()}
             tables = {digest: str(name) for digest, name in data.get("tables", {}).items()}
             pinned = frozenset(map(str, data.get("pinned", ())))
             decoders = {digest: _decoder(digest, entry) for digest, entry in data.get("decoders", {}).items()}
             generative = [_generative(entry) for entry in data.get("generative", {}).values()]
+            generative += [_generative(entry) for entry in bases if "plots" not in entry]
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ManifestError(f"{path}: {error!r}") from error
         return cls(

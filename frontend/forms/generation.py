@@ -9,7 +9,7 @@ from versiontree.tree.selectors.callable_hplms import InputKind
 
 TEXT: Final = "text"
 SYSTEM: Final = "system"
-SAMPLING: Final = ("temperature", "top_p", "max_tokens", "seed")
+SAMPLING: Final = ("temperature", "top_p", "max_tokens", "repetition_penalty", "seed")
 """The parameters of the API that the form has, by the same names."""
 MAX_SEED: Final = 2**53 - 1
 """The largest integer that a browser sends exactly."""
@@ -35,6 +35,14 @@ class GenerationForm(forms.Form):
     max_tokens = forms.IntegerField(
         label="Max tokens", min_value=1, initial=256, required=False, widget=_number(1)
     )
+    repetition_penalty = forms.FloatField(
+        label="Repetition penalty",
+        min_value=0.1,
+        max_value=2,
+        initial=1,
+        required=False,
+        widget=_number(0.05),
+    )
     seed = forms.IntegerField(
         min_value=0,
         max_value=MAX_SEED,
@@ -45,7 +53,7 @@ class GenerationForm(forms.Form):
     def __init__(self, reads: InputKind, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         [(label, hint)] = FIELDS[reads].values()
-        widget = forms.Textarea({"rows": 3, "placeholder": hint, "dir": "auto"})
+        widget = forms.Textarea({"rows": 2, "placeholder": hint, "dir": "auto"})
         self.fields[TEXT] = forms.CharField(label=label, strip=False, widget=widget)
         if reads != InputKind.CHAT:
             del self.fields[SYSTEM]

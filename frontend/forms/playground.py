@@ -10,7 +10,13 @@ from django.http import QueryDict
 from inference.api.validation import Quality
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
-from versiontree.tree.selectors.callable_hplms import CallableHplm, InputKind, callable_hplm, callable_hplms
+from versiontree.tree.selectors.callable_hplms import (
+    CallableHplm,
+    InputKind,
+    callable_bases,
+    callable_hplm,
+    callable_hplms,
+)
 
 MAX_MODELS: Final = 4
 
@@ -41,7 +47,8 @@ class ChosenModels:
 
 
 def chosen_models(tenant: Tenant, data: QueryDict) -> ChosenModels:
-    """Return the models in `model` and `add` without `drop`; the first callable model if none is named.
+    """Return the models in `model` and `add` without `drop`; the first callable model if none is named, or
+    the first base model.
 
     Models with another kind of input than the first one, or too many, are left out with the reason.
     """
@@ -49,7 +56,7 @@ def chosen_models(tenant: Tenant, data: QueryDict) -> ChosenModels:
     wanted = dict.fromkeys(name for name in map(str.strip, references) if name)
     wanted.pop(data.get("drop", ""), None)
     if not wanted and "model" not in data:
-        return ChosenModels(callable_hplms(tenant, limit=1), [])
+        return ChosenModels(callable_hplms(tenant, limit=1) or callable_bases(tenant)[:1], [])
     return _comparable(tenant, wanted)
 
 
@@ -62,6 +69,8 @@ def _comparable(tenant: Tenant, references: Iterable[str]) -> ChosenModels:
         except HmiError as refusal:
             faults.append(f"{reference}: {refusal.message}")
             continue
+        if offer.is_base and offers and offers[0].input_kind == InputKind.PROMPT:
+            offer = offer.as_completion() if offer.input_kind == InputKind.CHAT else offer
         if len(offers) == MAX_MODELS:
             faults.append(f"{reference} was not added: you can compare at most {MAX_MODELS} models.")
         elif offers and offer.input_kind != offers[0].input_kind:
@@ -89,18 +98,22 @@ FIELDS: Final[dict[InputKind, dict[str, tuple[str, str]]]] = {
         "question": ("Question", "What do you want to know?"),
         "context": ("Context", "The text to search for the answer."),
     },
-    InputKind.PROMPT: {"prompt": ("Prompt", "The beginning of a text.")},
+    InputKind.PROMPT: {"prompt": ("Prompt", "Enter a prompt")},
     InputKind.CHAT: {"message": ("Message", "Write a message.")},
+    InputKind.EMBEDDING: {
+        "text": ("Text", "Type or paste a text."),
+        "text_pair": ("Second text", "Optional. See how similar it is to the first one."),
+    },
 }
 """Label and hint of each text, by its name in the infer request, and in rows of datasets."""
 PLACES: Final = ("text", "second")
 """The form fields of the first and the second text."""
 QUALITY: Final = "quality"
 QUALITY_LABELS: Final[dict[Quality | Literal[""], str]] = {
-    "": "Default: policy of the version",
-    "balanced": "Balanced: compute texts with low table confidence",
-    "fast": "Fast: answer from the lookup tables",
-    "exact": "Exact: compute every text in full",
+    "": "Model default",
+    "balanced": "Balanced: recompute only uncertain texts",
+    "fast": "Fast: use precomputed results",
+    "exact": "Exact: run the full model on every text",
 }
 
 
@@ -123,14 +136,18 @@ class PlaygroundForm(forms.Form):
         self._names = list(FIELDS[reads])
         for place, (name, (label, hint)) in zip(PLACES, FIELDS[reads].items(), strict=False):
             self.fields[place] = _text(label, hint, 2 if name == "question" else 5)
+        if reads == InputKind.EMBEDDING:
+            del self.fields[QUALITY]
+            self.fields[PLACES[1]].required = False
 
     def given(self) -> dict[str, str]:
-        """Return the texts by their names in the infer request."""
-        return {name: self.cleaned_data[place] for name, place in zip(self._names, PLACES, strict=False)}
+        """Return the texts that are filled in, by their names in the infer request."""
+        given = zip(self._names, PLACES, strict=False)
+        return {name: self.cleaned_data[place] for name, place in given if self.cleaned_data[place]}
 
     def chosen_quality(self) -> Quality | None:
         """Return the quality of the request; None if the user chose none."""
-        return cast("Quality | None", self.cleaned_data[QUALITY] or None)
+        return cast("Quality | None", self.cleaned_data.get(QUALITY) or None)
 
     def texts(self) -> list[forms.BoundField]:
         """Return the fields of the texts."""

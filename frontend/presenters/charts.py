@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from frontend.presenters.formatting import day_text
 from tenants.base.plurals import counted
 
-FRAGMENTS: Final = {"trigram": "Whole fragment", "bigram": "Shorter part", "unigram": "One token"}
+FRAGMENTS: Final = {"trigram": "Known phrase", "bigram": "Partly known", "unigram": "Word by word"}
 """Labels of what the lookup tables had of a fragment by their names in the API, longest first."""
 LEVELS: Final = {**FRAGMENTS, "computed": "Computed"}
 """The same with the label of tokens whose text was computed in full."""

@@ -43,8 +43,7 @@ GROUPS: Final = (
         (
             NavigationPage("playground", "Playground", "message-square"),
             NavigationPage("batches", "Batches", "layers"),
-            NavigationPage("keys", "API keys", "key-round", role=Role.DEVELOPER),
-            NavigationPage("api", "API", "code"),
+            NavigationPage("keys", "API keys", "key-round", "api calls"),
         ),
     ),
     NavigationGroup(

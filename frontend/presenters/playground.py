@@ -1,21 +1,27 @@
 """The columns, answers and examples of the playground."""
 
+import json
+import math
 import re
+import sys
+from array import array
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import mul
 from typing import Any, Final
 
 from django.http import HttpRequest
 
 from frontend.forms.playground import FIELDS, PLACES
 from frontend.presenters.charts import LEVELS, Bar, ChartPart, level_parts, parts, score_bars
-from frontend.presenters.snippets import Snippets, completion_snippets
+from frontend.presenters.sample_calls import SampleCall, sample_calls
 from frontend.presenters.text_spans import TextSpan, TokenizedText, text_spans, tokenized_texts
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
 from tenants.base.plurals import counted
-from tenants.datasets.models import Dataset
+from tenants.datasets.models import Dataset, Task
 from versiontree.tree.selectors.callable_hplms import CallableHplm, InputKind
 
 TIMES: Final = (
@@ -24,7 +30,7 @@ TIMES: Final = (
     ("adapter_load", "Adapter load"),
     ("compute", "Compute"),
 )
-REST: Final = "Rest"
+REST: Final = "Other"
 MEANINGS: Final = (
     ("Queue", "until the first batch starts, including tokenization"),
     ("Retrieval, adapter load, compute", "this request's share of its batches, by tokens"),
@@ -35,9 +41,10 @@ MEANINGS: Final = (
     ("Not included", "network and web server"),
 )
 BARS_SHOWN: Final = 8
-FROM_TABLES: Final = "From the lookup tables"
-COMPUTED: Final = "Computed in full"
-ESCALATED: Final = "Computed in full: the tables had low confidence"
+NUMBERS_SHOWN: Final = 8
+FROM_TABLES: Final = "Answered from precomputed results"
+COMPUTED: Final = "Answered by the full model"
+ESCALATED: Final = "Answered by the full model (fast answer was uncertain)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +87,36 @@ class PlaygroundAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbeddingAnswer:
+    """The vector of a text: how many numbers it has, the first of them, and all as JSON. `similarity` is the
+    cosine with the vector of the second text, empty without one."""
+
+    model: str
+    dimensions: str
+    numbers: str
+    vector: str
+    similarity: str
+    truncated: bool
+    total: str
+    times: list[ChartPart]
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
-    """The answer or error of a model."""
+    """The answer or error of a model, and the code that asks it."""
 
     number: int
     offer: CallableHplm
-    snippets: Snippets
+    calls: Sequence[SampleCall]
     answer: PlaygroundAnswer | None = None
+    embedding: EmbeddingAnswer | None = None
     refusal: HmiError | None = None
+
+    @property
+    def model(self) -> str:
+        """Return the name and the version that answered."""
+        shown = self.answer or self.embedding
+        return shown.model if shown else self.offer.reference
 
     @property
     def id(self) -> str:
@@ -96,10 +125,58 @@ class Column:
 
 
 def column_of(
-    number: int, offer: CallableHplm, snippets: Snippets, given: Mapping[str, str], reply: Mapping[str, Any]
+    number: int,
+    offer: CallableHplm,
+    calls: Sequence[SampleCall],
+    given: Mapping[str, str],
+    reply: Mapping[str, Any],
 ) -> Column:
-    """Return the column of a model that has answered."""
-    return Column(number, offer, snippets, answer_of(given, reply))
+    """Return the column of a model that has answered. The code of a prediction ends with the answer."""
+    if offer.task == Task.EMBEDDING:
+        return Column(number, offer, calls, embedding=embedding_of(reply))
+    calls = [*calls, SampleCall("Answer", _answer_json(reply))]
+    return Column(number, offer, calls, answer_of(given, reply))
+
+
+def _answer_json(reply: Mapping[str, Any]) -> str:
+    """Return the response without the tokens, which only this page asks for."""
+    results = [
+        {name: value for name, value in result.items() if name != "tokens"} for result in reply["results"]
+    ]
+    return json.dumps({**reply, "results": results}, indent=2, ensure_ascii=False)
+
+
+def embedding_of(reply: Mapping[str, Any]) -> EmbeddingAnswer:
+    """Return the vector of the first text, and how similar the second one is, if there is one."""
+    vectors = [_vector(result["embedding"]) for result in reply["results"]]
+    first, timings = vectors[0], reply["timings_ms"]
+    return EmbeddingAnswer(
+        model=_model_name(reply["model"]),
+        dimensions=f"{len(first):,}",
+        numbers=", ".join(f"{number:.4f}" for number in first[:NUMBERS_SHOWN]),
+        vector=json.dumps([round(number, 7) for number in first]),
+        similarity=f"{_cosine(*vectors):.3f}" if len(vectors) == 2 else "",
+        truncated=any(result["truncated"] for result in reply["results"]),
+        total=f"{timings['total']:.0f} ms",
+        times=parts(_times(timings)),
+    )
+
+
+def _model_name(model: Mapping[str, Any]) -> str:
+    return f"{model['name']} v{model['version']}"
+
+
+def _vector(encoded: str) -> "array[float]":
+    numbers = array("f")
+    numbers.frombytes(b64decode(encoded))
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
+def _cosine(first: Sequence[float], second: Sequence[float]) -> float:
+    lengths = math.hypot(*first) * math.hypot(*second)
+    return sum(map(mul, first, second)) / lengths if lengths else 0.0
 
 
 def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> PlaygroundAnswer:
@@ -113,7 +190,7 @@ def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> PlaygroundA
     bars = score_bars(result.get("scores", {}), result.get("labels", [result.get("label")]))
     headline = _headline(result)
     return PlaygroundAnswer(
-        model=f"{model['name']} v{model['version']}",
+        model=_model_name(model),
         headline=headline or _empty_headline(result),
         muted=not headline,
         bars=bars[:BARS_SHOWN],
@@ -128,7 +205,7 @@ def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> PlaygroundA
         times=parts(_times(timings)),
         meanings=MEANINGS,
         texts=tokenized_texts(given, tokens),
-        tokens=f"{len(tokens):,} token{'' if len(tokens) == 1 else 's'}",
+        tokens=counted(len(tokens), "token"),
         hits=level_parts({level: levels[level] for level in LEVELS}, len(tokens)),
         all_computed=set(levels) == {"computed"},
     )
@@ -267,7 +344,7 @@ class ChatColumn:
     """A model, and the code that asks it."""
 
     offer: CallableHplm
-    snippets: Snippets
+    calls: Sequence[SampleCall]
 
     @property
     def id(self) -> str:
@@ -277,13 +354,4 @@ class ChatColumn:
 
 def chat_columns(request: HttpRequest, tenant: Tenant, offers: Iterable[CallableHplm]) -> list[ChatColumn]:
     """Return a column for each model."""
-    base_url = request.build_absolute_uri("/v1")
-    return [
-        ChatColumn(offer, completion_snippets(base_url, offer.task, _full_name(tenant, offer)))
-        for offer in offers
-    ]
-
-
-def _full_name(tenant: Tenant, offer: CallableHplm) -> str:
-    reference = offer.reference
-    return reference if "/" in reference else f"{tenant.slug}/{reference}"
+    return [ChatColumn(offer, sample_calls(request, tenant, offer)) for offer in offers]

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,23 +41,35 @@ def completion_snippets(base_url: str, task: Task, model: str) -> Snippets:
     )
 
 
-def embedding_snippets(base_url: str, model: str) -> Snippets:
+def embedding_snippets(base_url: str, model: str, texts: Sequence[str] = ("A text to read.",)) -> Snippets:
     """Return the code that asks a model for embeddings; `base_url` ends in `/v1`."""
-    body = {"model": model, "input": ["A text to read."]}
+    body = {"model": model, "input": list(texts)}
     return Snippets(
         _curl(f"{base_url}/embeddings", body),
         _openai_python(base_url, "embeddings", body, "data[0].embedding"),
     )
 
 
-def _openai_python(base_url: str, resource: str, body: Mapping[str, Any], shown: str) -> str:
-    fields = "".join(f"    {name}={value!r},\n" for name, value in body.items())
+def openai_infer(base_url: str, body: Mapping[str, Any]) -> str:
+    """Return the code that sends an infer request with the client of OpenAI, which has no method for it;
+    `base_url` ends in `/api/v1`."""
+    return (
+        f"{_openai_client(base_url)}"
+        f'answer = client.post("/infer", cast_to=object, body={dict(body)!r})\n'
+        "print(answer)"
+    )
+
+
+def _openai_client(base_url: str) -> str:
     return (
         "import os\n\nfrom openai import OpenAI\n\n"
         f"client = OpenAI(base_url={base_url!r}, api_key=os.environ[{KEY_VARIABLE!r}])\n"
-        f"answer = client.{resource}.create(\n{fields})\n"
-        f"print(answer.{shown})"
     )
+
+
+def _openai_python(base_url: str, resource: str, body: Mapping[str, Any], shown: str) -> str:
+    fields = "".join(f"    {name}={value!r},\n" for name, value in body.items())
+    return f"{_openai_client(base_url)}answer = client.{resource}.create(\n{fields})\nprint(answer.{shown})"
 
 
 def _curl(url: str, body: Mapping[str, Any]) -> str:

@@ -1,5 +1,7 @@
-"""API keys."""
+"""API keys, and calls of a model with them."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 from django.contrib import messages
@@ -10,20 +12,27 @@ from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.tenant import DEFAULT_OVERLAP, OVERLAPS, KeyForm, RotateForm
-from frontend.presenters.sample_calls import call_with_key
+from frontend.presenters.sample_calls import call_with_key, sample_calls
 from frontend.shortcuts import action_result, redirect_to, render_page, submit_form
-from tenants.accounts.models import Role
+from tenants.accounts.models import Role, Tenant
 from tenants.accounts.selectors import api_key_of, api_keys_active, api_keys_ended
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
-from versiontree.tree.selectors.callable_hplms import callable_hplms
+from tenants.base.errors import HmiError
+from tenants.usage.selectors import last_model_used
+from versiontree.tree.selectors.callable_hplms import (
+    CallableHplm,
+    callable_bases,
+    callable_hplm,
+    callable_hplms,
+)
 
 ENDED_SHOWN = timedelta(days=30)
 
 
 @require_GET
-@tenant_member_required(Role.DEVELOPER)
+@tenant_member_required()
 def index(request: TenantRequest) -> HttpResponse:
-    """Active keys, recently ended keys, and the form for a new key."""
+    """Active keys, recently ended keys, the form for a new key, and calls of the model in the query."""
     return _page(request, KeyForm())
 
 
@@ -78,17 +87,38 @@ def _create(request: TenantRequest, form: KeyForm) -> str:
 
 
 def _page(request: TenantRequest, form: KeyForm, plaintext: str = "", old: str = "") -> HttpResponse:
-    tenant = request.access.tenant
-    offers = callable_hplms(tenant, limit=1) if plaintext else []
+    tenant, access = request.access.tenant, request.access
+    offers = [*callable_hplms(tenant), *callable_bases(tenant)]
+    chosen, refusal = _chosen(tenant, request.GET.get("model", "").strip(), offers)
     return render_page(
         request,
         "keys/index.html",
-        keys=api_keys_active(tenant),
-        ended=api_keys_ended(tenant, timezone.now() - ENDED_SHOWN),
+        keys=api_keys_active(tenant) if access.can_write else [],
+        ended=api_keys_ended(tenant, timezone.now() - ENDED_SHOWN) if access.can_write else [],
         form=form,
         plaintext=plaintext,
-        call=call_with_key(request, tenant, offers[0], plaintext) if offers else "",
+        call=call_with_key(request, tenant, chosen, plaintext) if plaintext and chosen else "",
         old=old,
         overlaps=OVERLAPS,
         default_overlap=DEFAULT_OVERLAP,
+        offers=offers,
+        chosen=chosen,
+        refusal=refusal,
+        calls=sample_calls(request, tenant, chosen) if chosen else [],
+        base_url=request.build_absolute_uri("/").rstrip("/"),
     )
+
+
+def _chosen(tenant: Tenant, asked: str, offers: Sequence[CallableHplm]) -> tuple[CallableHplm | None, str]:
+    """The model to call: the one that was asked for, else the last one that was used, else the first. And why
+    the one that was asked for cannot be called."""
+    refusal = ""
+    if asked:
+        try:
+            return callable_hplm(tenant, asked), ""
+        except HmiError as error:
+            refusal = error.message
+    if used := last_model_used(tenant):
+        with suppress(HmiError):  # deleted since
+            return callable_hplm(tenant, used), refusal
+    return (offers[0] if offers else None), refusal

@@ -6,7 +6,7 @@ the API with the session of the user, and shows the answers while they are writt
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.generation import GenerationForm
 from frontend.forms.playground import ChosenModels, PlaygroundForm, chosen_models
 from frontend.presenters.playground import Column, Examples, chat_columns, column_of, examples_of
-from frontend.presenters.snippets import Snippets, embedding_snippets, snippets_of
+from frontend.presenters.sample_calls import SampleCall, sample_calls
 from frontend.shortcuts import render_page
 from inference.api.infer import InferRun
 from inference.api.pending_response import Outcome, respond_later
@@ -39,6 +39,8 @@ from tenants.usage.models import RequestApi
 from versiontree.tree.selectors.callable_hplms import (
     CallableHplm,
     InputKind,
+    answer_tokens,
+    callable_bases,
     callable_hplms,
     training_dataset,
 )
@@ -55,8 +57,9 @@ GENERATIVE: Final = "generative"
 @tenant_member_required()
 def page(request: TenantRequest) -> HttpResponse:
     """The form, with the models in the query."""
-    choice = chosen_models(request.access.tenant, request.GET)
-    return _page(request, choice, _form(choice))
+    tenant = request.access.tenant
+    choice = chosen_models(tenant, request.GET)
+    return _page(request, choice, _form(choice, initial=_generation_defaults(tenant, choice)))
 
 
 @require_POST
@@ -90,7 +93,7 @@ class SentRequest:
 
     number: int
     offer: CallableHplm
-    snippets: Snippets
+    calls: Sequence[SampleCall]
     given: Mapping[str, str]
     trace: RequestTrace
     run: InferRun | None = None
@@ -108,14 +111,14 @@ class SentRequest:
     def column(self, reply: Ending) -> Column:
         """The answer or error, which is recorded."""
         if self.run is None:
-            return Column(self.number, self.offer, self.snippets, refusal=self.refusal)
+            return Column(self.number, self.offer, self.calls, refusal=self.refusal)
         try:
             with self.trace.recorded_on_error():
                 answer = self.run.conclude(lambda: _reply_or_raise(reply))
             self.trace.record(200)
-            return column_of(self.number, self.offer, self.snippets, self.given, answer)
+            return column_of(self.number, self.offer, self.calls, self.given, answer)
         except Exception as error:  # noqa: BLE001 - the answers of the other models are shown all the same
-            return Column(self.number, self.offer, self.snippets, refusal=_refusal_of(error))
+            return Column(self.number, self.offer, self.calls, refusal=_refusal_of(error))
 
 
 @require_POST
@@ -192,6 +195,7 @@ def _page(
     tenant = request.access.tenant
     examples, offers = examples or _examples(tenant, choice), _other_models(tenant, choice)
     context |= {"choice": choice, "form": form, "offers": offers, "examples": examples}
+    context["base"] = _base_of(choice, offers)
     if not choice.reads.is_generative:
         return render_page(request, "playground/page.html", **context)
     is_chat = choice.reads == InputKind.CHAT
@@ -209,8 +213,27 @@ def _examples(tenant: Tenant, choice: ChosenModels) -> Examples:
 
 def _other_models(tenant: Tenant, choice: ChosenModels, words: str = "") -> list[CallableHplm]:
     chosen = {offer.reference for offer in choice.offers}
-    found = callable_hplms(tenant, words=words, input_kind=choice.reads if choice.offers else None)
+    kind = choice.reads if choice.offers else None
+    found = [
+        *callable_hplms(tenant, words=words, input_kind=kind),
+        *callable_bases(tenant, words=words, input_kind=kind),
+    ]
     return [offer for offer in found if offer.reference not in chosen]
+
+
+def _base_of(choice: ChosenModels, offers: Sequence[CallableHplm]) -> CallableHplm | None:
+    """The base model of the first model, if it can be added."""
+    if choice.full or not choice.offers or choice.offers[0].is_base:
+        return None
+    root = choice.offers[0].root
+    return next((offer for offer in offers if offer.is_base and offer.reference == root), None)
+
+
+def _generation_defaults(tenant: Tenant, choice: ChosenModels) -> dict[str, Any]:
+    """How the first model's answers were evaluated: without chance, and no longer than this."""
+    if not choice.reads.is_generative or (tokens := answer_tokens(tenant, choice.offers[0])) is None:
+        return {}
+    return {"temperature": 0, "max_tokens": tokens}
 
 
 def _chosen_query(request: TenantRequest) -> QueryDict:
@@ -230,22 +253,17 @@ def _missing(form: PlaygroundForm, choice: ChosenModels) -> str:
 def _send_one(request: TenantRequest, offer: CallableHplm, form: PlaygroundForm, number: int) -> SentRequest:
     """Send the request to one model."""
     tenant, given, quality = request.access.tenant, form.given(), form.chosen_quality()
-    input_ = given if len(given) > 1 else given["text"]
-    model = f"{tenant.slug}/{offer.reference}"
-    body = {"model": model, "inputs": [input_]} | ({"quality": quality} if quality else {})
-    snippets = (
-        embedding_snippets(request.build_absolute_uri("/v1"), model)
-        if offer.task == Task.EMBEDDING
-        else snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
-    )
+    embed = offer.task == Task.EMBEDDING
+    inputs = [*given.values()] if embed else [given if len(given) > 1 else given["text"]]
+    calls = sample_calls(request, tenant, offer, given=inputs, quality=quality)
     request_id = f"{get_contextvars()['request_id'][:60]}-{number}"
     trace = RequestTrace(RequestApi.PLAYGROUND, request_id, tenant, reference=offer.reference)
-    sent = SentRequest(number, offer, snippets, given, trace)
+    sent = SentRequest(number, offer, calls, given, trace)
     try:
         with trace.recorded_on_error():
             spend(limits_of(tenant, None).requests)
-            call = InferCall(model=offer.reference, inputs=[input_], quality=quality, explain=True)
-            prepared = prepare_request(call, tenant=tenant, request_id=request_id)
+            call = InferCall(model=offer.reference, inputs=inputs, quality=quality, explain=not embed)
+            prepared = prepare_request(call, tenant=tenant, request_id=request_id, embed=embed)
             trace.set_prepared(prepared)
             run = InferRun(prepared, trace)
             run.submit()

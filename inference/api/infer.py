@@ -12,7 +12,7 @@ from structlog.contextvars import bind_contextvars
 from inference.api.admission import gateway, reaching_the_queue
 from inference.api.level_checks import check_sample
 from inference.api.pending_response import Outcome
-from inference.api.prepared_request import PreparedRequest, outputs_of
+from inference.api.prepared_request import PreparedRequest, answered_name, outputs_of
 from inference.api.rates.spending import refund, spend
 from inference.api.request_trace import RequestTrace
 from inference.api.schema import AnsweredBy, InferAnswer
@@ -199,9 +199,8 @@ def answer_of(prepared: PreparedRequest, reply: InferReply) -> InferAnswer:
     """The JSON value of a good answer; it names the exact version that gave it. Raises HmiError where the
     numbers make no prediction."""
     model = reply.model
-    name = f"{model.tenant}/{model.hplm}"
     answered_by: AnsweredBy = {
-        "name": name,
+        "name": answered_name(model, root=prepared.admission.root),
         "version": model.version,
         "digest": model.digest,
         "number_format": reply.number_format,

@@ -156,6 +156,11 @@ def version_for(model: ResolvedModel, inputs: Sequence[InferInput]) -> ResolvedM
     return model.canary if is_drawn else model
 
 
+def answered_name(model: ModelRef, *, root: str) -> str:
+    """The model as answers name it: with its tenant, unless it is the root of this digest itself."""
+    return model.hplm if model.digest == root else f"{model.tenant}/{model.hplm}"
+
+
 def _request_hash(inputs: Sequence[InferInput], *, salt: str) -> bytes:
     """HASH_BYTES of all the inputs. With its salt the draw does not depend on that of the dispatcher."""
     parts = [salt.encode(), *(given.digest(HASH_BYTES) for given in inputs)]

@@ -92,7 +92,7 @@ class RequestLineFormat:
 
     def __init__(self, model: ResolvedModel, *, endpoint: Endpoint, url: str, reference: str) -> None:
         self._model, self._endpoint, self._url, self._reference = model, endpoint, url, reference
-        self._version = f"{model.tenant_slug}/{model.model_name}:{model.version_number}"
+        self._version = f"{model.full_name}:{model.version_number}"
 
     def parse(self, line: InputLine) -> ParsedLine:
         parsed = ParsedLine(line.number)

@@ -47,11 +47,15 @@ class LoraPool:
     asked for any more gives up its room to others. Not thread-safe.
     """
 
-    def __init__(self, pool: PetPool[LoadedModel], executor: Executor, most_asked: int) -> None:
-        """most_asked: the most models that are asked for before one step."""
+    def __init__(
+        self, pool: PetPool[LoadedModel], executor: Executor, most_asked: int, *, root: str = ""
+    ) -> None:
+        """most_asked: the most models that are asked for before one step. root: the digest of the root, which
+        computes without a LoRA when it is asked for itself."""
         self._pool = pool
         self._executor = executor
         self._most_asked = most_asked
+        self._root = root
         self._held: dict[str, _Held] = {}
         self._claims: dict[str, _Claim] = {}
         self._asked = 0
@@ -64,6 +68,8 @@ class LoraPool:
 
     def acquire(self, model: ModelIdentity) -> AdapterState:
         """Lease the model, or begin to load it; see `AdapterPool`. Raises what loading raised."""
+        if model.digest == self._root:
+            return AdapterState.LEASED
         self._asked += 1
         digest = model.digest
         if digest not in self._held:
@@ -75,6 +81,8 @@ class LoraPool:
 
     def release(self, model: ModelIdentity) -> None:
         """Give a lease back."""
+        if model.digest == self._root:
+            return
         held = self._held[model.digest]
         held.users -= 1
         if not held.users:
@@ -86,7 +94,10 @@ class LoraPool:
         self._pool.keep(digests)
 
     def lora(self, model: ModelIdentity) -> DecoderLora | None:
-        """The LoRA of a leased model. Raises SlotMismatchError if its slot is of another one."""
+        """The LoRA of a leased model; None for the root. Raises SlotMismatchError if its slot is of another
+        one."""
+        if model.digest == self._root:
+            return None
         held = self._held.get(model.digest)
         if held is None:
             raise SlotMismatchError(f"{model} is computed without a lease")

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from inference.api.infer import failure_of
+from inference.api.prepared_request import answered_name
 from inference.batches.background_calls import BackgroundCalls, InferenceCancelled
 from inference.batches.endpoints import BatchClient, model_ref
 from inference.batches.inference_client import (
@@ -68,7 +69,7 @@ class CompletionsEndpoint:
         self._call, self._style = call, style
 
     def check_model(self, model: ResolvedModel) -> ResolvedModel:
-        return require_generative(model)
+        return require_generative(model, chat=self._call is ChatCall)
 
     def parse_body(
         self, body: Mapping[str, Any], model: ResolvedModel
@@ -126,7 +127,7 @@ class BatchCompletionClient:
             if choice.error is not None:
                 self._check_failure(choice.error)
                 return _results(encoded, choice.error, generated)
-        model = f"{self._model.tenant}/{self._model.hplm}:{self._model.version}"
+        model = f"{answered_name(self._model, root=self._root)}:{self._model.version}"
         heading = Heading(uuid.uuid4().hex, int(time.time()), model, self._model.digest, encoded.ignored)
         usage = Usage(encoded.prompt_tokens, sum(each.tokens for each in generated))
         body = response_json(one.style, heading, [each.deltas for each in generated], usage)

@@ -16,6 +16,7 @@ from rest_framework.request import Request
 
 from inference.api.idempotency import claim_answer
 from inference.api.pending_response import Outcome
+from inference.api.prepared_request import answered_name
 from inference.api.rates.throttles import key_of
 from inference.api.schema import DIGEST, HEADER_DESCRIPTIONS, MODEL, NUMBER_FORMAT
 from inference.api.views import InferAPIView, SubmittedCall, json_response
@@ -168,7 +169,7 @@ class CompletionsView(GenerationView):
 def heading_of(prepared: PreparedCompletion) -> Heading:
     """What all objects of the answer begin with."""
     model = prepared.model
-    name = f"{model.tenant}/{model.hplm}:{model.version}"
+    name = f"{answered_name(model, root=prepared.admission.root)}:{model.version}"
     return Heading(prepared.request_id, int(time.time()), name, model.digest, prepared.ignored)
 
 

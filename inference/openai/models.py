@@ -1,4 +1,4 @@
-"""`/v1/models`: the models, and the roots and domains that can be fine-tuned."""
+"""`/v1/models`: what can be called, the tenant's models and base models. Domains can be looked up, too."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,10 +16,12 @@ from tenants.accounts.models import ApiKey, Scope
 from tenants.accounts.permissions import request_actor, require_scope
 from tenants.base.api.inputs import ChoiceField
 from tenants.base.errors import ErrorCode, HmiError, has_dependents
-from versiontree.tree.models import Domain, Hplm, Version
+from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.selectors.bases import Base, base_by_name, base_name, base_version, bases_visible_to
+from versiontree.tree.selectors.callable_roots import base_task, callable_root_versions_for
 from versiontree.tree.selectors.fine_tunings import fine_tunings_running
+from versiontree.tree.selectors.versions import hplms_of
 from versiontree.tree.services.hplms import hplm_delete
 
 PLATFORM = "hmi"
@@ -66,15 +68,24 @@ class OpenAiModelsBaseView(OpenAiView):
 
 
 class OpenAiModelsView(OpenAiModelsBaseView):
-    """The models, domains and roots that the tenant sees."""
+    """The models that the tenant can call, its own and the base models."""
 
     @extend_schema(
         operation_id="openai_models_list",
         responses={200: list_schema(OpenAiModelSerializer, "OpenAiModels"), **error_responses()},
     )
     def get(self, request: Request, **_: Any) -> Response:
-        """List models, and the domains and roots that they can be fine-tuned from."""
-        return Response(list_json([_model_json(base) for base in bases_visible_to(self.tenant)]))
+        """List what can be called: the tenant's models and the base models. A key that may only manage lists
+        what it can fine-tune: models, domains and base models."""
+        key = request.auth
+        if isinstance(key, ApiKey) and not key.allows(Scope.INFER):
+            return Response(list_json([_model_json(base) for base in bases_visible_to(self.tenant)]))
+        own = [_model_json(hplm) for hplm in hplms_of(self.tenant).filter(aliases__name=DEFAULT_ALIAS)]
+        bases = [
+            _model_json(version.root, task=base_task(version))
+            for version in callable_root_versions_for(self.tenant)
+        ]
+        return Response(list_json([*own, *bases]))
 
 
 class OpenAiModelView(OpenAiModelsBaseView):
@@ -90,7 +101,7 @@ class OpenAiModelView(OpenAiModelsBaseView):
         base, number = base_by_name(self.tenant, model)
         version = _version(base, number)
         details = {"version": version.number, "state": version.state, "digest": version.digest}
-        value = _model_json(base)
+        value = _model_json(base, task=base_task(version) if isinstance(base, Root) else None)
         if number is not None:
             value |= {"id": f"{value['id']}:{number}", "created": unix_time(version.created_at)}
         return Response(value | {"hmi": value["hmi"] | details})
@@ -124,17 +135,18 @@ def _version(base: Base, number: int | None) -> Version:
     return base_version(base, number)
 
 
-def _model_json(base: Base) -> dict[str, Any]:
+def _model_json(base: Base, *, task: str | None = None) -> dict[str, Any]:
+    """The JSON object of a model, domain or root. ``task``: what a root answers when it is called."""
     owner = base.tenant.slug if isinstance(base, Hplm | Domain) and base.tenant else PLATFORM
     return {
         "id": base_name(base),
         "object": "model",
         "created": unix_time(base.created_at),
         "owned_by": owner,
-        "hmi": _details(base),
+        "hmi": _details(base, task),
     }
 
 
-def _details(base: Base) -> Mapping[str, Any]:
-    kind = str(base._meta.verbose_name)
-    return {"kind": kind, "task": base.task} if isinstance(base, Hplm) else {"kind": kind}
+def _details(base: Base, task: str | None) -> Mapping[str, Any]:
+    kind, task = str(base._meta.verbose_name), base.task if isinstance(base, Hplm) else task
+    return {"kind": kind, "task": task} if task else {"kind": kind}

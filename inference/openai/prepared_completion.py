@@ -106,11 +106,11 @@ def prepare_completion(
     tokenise the prompts.
 
     The caller has checked that whoever asks may act for the tenant. Raises HmiError: `invalid_field` (a model
-    that writes no text, a prompt that does not fit, messages that the chat template refuses), `not_found`,
-    `model_not_ready`, `quota_exceeded`, `rate_limited`, `inference_failed`.
+    that writes no text, a root that cannot chat, a prompt that does not fit, messages that the chat template
+    refuses), `not_found`, `model_not_ready`, `quota_exceeded`, `rate_limited`, `inference_failed`.
     """
     _check_choices(call)
-    named = require_generative(resolve_model_cached(tenant, call.model))
+    named = require_generative(resolve_model_cached(tenant, call.model), chat=isinstance(call, ChatCall))
     daily = daily_limit(tenant)
     resolved = version_for(named, [InferInput(text) for text in texts_of(call)])
     limits = limits_of(tenant, key)

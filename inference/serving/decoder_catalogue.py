@@ -130,7 +130,7 @@ class DecoderCatalogue(Catalogue[DecoderRevision]):
         return self._now.roots[root]
 
     def _served(self, model: ModelIdentity) -> ServedGenerativeHplm | None:
-        return self.manifest.find_generative(model.tenant, model.hplm, model.version)
+        return self.manifest.find_generative(model.tenant, model.hplm, model.version, model.digest)
 
     def _load(self, manifest: Manifest) -> DecoderRevision:
         roots, error = follow(self._now.roots, manifest.decoders, partial(self._load_root, manifest))
@@ -152,13 +152,14 @@ class DecoderCatalogue(Catalogue[DecoderRevision]):
         # The same root may still be there, with the requests that it has: each load has names of its own.
         names = _names_in_ledger(f"{digest[:12]} ({next(self._loads)})")
         try:
-            return self._start(names, DecoderRoot.load(folder))
+            return self._start(names, digest, DecoderRoot.load(folder))
         except BaseException:
             self._ledger.release(*names)
             raise
 
-    def _start(self, ledger_names: LedgerNames, root: DecoderRoot) -> ServedRoot:
-        """The engine of a root, in memory that the ledger grants. Raises HplmError if there is not enough."""
+    def _start(self, ledger_names: LedgerNames, digest: str, root: DecoderRoot) -> ServedRoot:
+        """The engine of the root of this digest, in memory that the ledger grants. Raises HplmError if there
+        is not enough."""
         weights, key_values, loras_name = ledger_names
         numbers = sum(value.numel() for value in root.weights.values())
         self._ledger.reserve(weights, numbers * self._dtype.itemsize)
@@ -178,7 +179,7 @@ class DecoderCatalogue(Catalogue[DecoderRevision]):
         activations = step_bytes(decoder, cache, limits)
         self._ledger.reserve_share(weights, activations, group="activations of a step")
         self._ledger.add_cache(loras_name, self._ledger.total_bytes // LORA_SHARE, pool.resize)
-        loras = LoraPool(pool, self._loading, limits.sequences)
+        loras = LoraPool(pool, self._loading, limits.sequences, root=digest)
         shares = FairShares(lambda tenant: self.manifest.weight(tenant))
         warm_up(decoder, cache, limits)
         tokens = len(cache) * BLOCK_SIZE

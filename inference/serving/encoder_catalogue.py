@@ -22,7 +22,9 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.rows import ModelIdentity, Row
 from inference.hplm.encoder import UpperLayers
+from inference.hplm.hplm import Hplm
 from inference.hplm.int8_scales import uses_int8
+from inference.hplm.pets import UpperShape
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
 from inference.hplm.weight_format import WeightFormat
@@ -256,17 +258,24 @@ class EncoderCatalogue(Catalogue[EncoderRevision]):
         return Route(executor, chain, served)
 
     def _served(self, model: ModelIdentity, root: str = "") -> ServedHplm:
-        return require_served(model, self.manifest.find(model.tenant, model.hplm, model.version), root)
+        return require_served(model, self._find(model), root)
+
+    def _find(self, model: ModelIdentity) -> ServedHplm | None:
+        return self.manifest.find(model.tenant, model.hplm, model.version, model.digest)
 
     def _load_hplm(self, model: ModelIdentity) -> PackedHplm:
-        served = self.manifest.find(model.tenant, model.hplm, model.version)
+        served = self._find(model)
         folder = self.manifest.folder("hplm", model.digest)
         files = [folder / name for name in served.files] if served else []
         return self._refusals.attempt(model.digest, files, lambda: self._read(model))
 
     def _read_hplm(self, model: ModelIdentity) -> PackedHplm:
         served = self._served(model)  # it may have been removed since the row was admitted
-        hplm = load_verified(self.manifest.folder("hplm", model.digest), served, self._checksums.of)
+        if served.digest == served.root:
+            config = self._now.roots[served.root].config
+            hplm = Hplm.of_embeddings(UpperShape(config.upper, config.hidden, config.architecture.inner))
+        else:
+            hplm = load_verified(self.manifest.folder("hplm", model.digest), served, self._checksums.of)
         return PackedHplm.of(hplm, self.dtype, model.digest)
 
     def _load_root(self, manifest: Manifest, digest: str) -> Root:

@@ -19,7 +19,7 @@ from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
 
 from tenants.base import hooks
 from tenants.base.scope import tenant_scope
-from tenants.usage.models import AnswerDay, Quota, UsageDay, UsageSum
+from tenants.usage.models import AnswerDay, LoggedRequest, Quota, UsageDay, UsageSum
 
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
@@ -233,6 +233,12 @@ def days_drifted(since: date, limit: int) -> list[AnswerDay]:
     their tenants. One query."""
     rows = AnswerDay.unscoped.filter(day__gte=since).exclude(drift="").select_related("tenant")
     return list(rows.order_by("-day", "-texts", "pk")[:limit])
+
+
+def last_model_used(tenant: Tenant) -> str:
+    """The name of the model that answered the tenant's newest request; "" if there is none in the log."""
+    answered = LoggedRequest.objects.for_tenant(tenant).filter(error_code="").exclude(model_name="")
+    return answered.values_list("model_name", flat=True).first() or ""
 
 
 def requests_today(tenant: Tenant) -> int:

@@ -183,7 +183,6 @@ def addresses_of(world: World) -> dict[str, str]:
         "data": "data/",
         "dataset": f"data/datasets/{world.dataset.pk}/",
         "dataset-rows": f"data/datasets/{world.dataset.pk}/rows/",
-        "api": "api/",
         "corpus-new": "data/corpora/new/",
         "domain": f"domains/{world.domain.domain_id}/",
         "domain-new": f"domains/new/?parent={world.root.pk}&corpus={world.corpus.pk}",

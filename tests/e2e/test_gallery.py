@@ -57,6 +57,7 @@ NO_PAGES = {
             "batches/<uuid:pk>/results.jsonl",
             "batches/<uuid:pk>/errors.jsonl",
             "playground/models/",
+            "api/",  # leads on to keys/
             "search/",  # a part of every page
             "usage.csv",
             "requests.csv",

@@ -1,4 +1,8 @@
-"""Parsing model references, ``[tenant/]model[@alias|:version]``, and resolving them to a version."""
+"""Parsing model references, ``[tenant/]model[@alias|:version]``, and resolving them to a version.
+
+A root that can be called is named without a tenant: ``root[:version]``. A tenant's model of that name takes
+precedence.
+"""
 
 import json
 import re
@@ -16,6 +20,7 @@ from versiontree.names import SLUG
 from versiontree.tree.models import Alias, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionState
+from versiontree.tree.selectors.callable_roots import base_task, callable_root_versions_for
 from versiontree.tree.serving_manifest import takes_pairs
 
 MAX_LISTED: Final = 20
@@ -92,8 +97,9 @@ _BY_NUMBER: Final = _QUERY.format(
 class ResolvedModel:
     """The version that answers a request. ``root`` is the root's name. ``root_digest`` is the digest of its
     weights, by which workers identify it. ``cascade`` is the digest of the profile that an evaluation fitted,
-    "" if the profile is part of the model. ``policy`` is the version's own, or empty. ``canary`` answers
-    ``canary_percent`` of the requests in its place, if the reference is an alias with a canary."""
+    "" if the profile is part of the model. ``hplm_id`` is None for a root. ``policy`` is the version's own,
+    or empty. ``canary`` answers ``canary_percent`` of the requests in its place, if the reference is an alias
+    with a canary."""
 
     tenant_slug: str
     model_name: str
@@ -104,7 +110,7 @@ class ResolvedModel:
     cascade: str
     task: str
     labels: tuple[str, ...]
-    hplm_id: int
+    hplm_id: int | None
     pairs: bool
     policy: str
     canary: "ResolvedModel | None" = None
@@ -114,6 +120,16 @@ class ResolvedModel:
     def is_generative(self) -> bool:
         """Whether it writes text."""
         return self.task in GENERATIVE_TASKS
+
+    @property
+    def is_base(self) -> bool:
+        """Whether it is a root, which no tenant has trained."""
+        return self.digest == self.root_digest
+
+    @property
+    def full_name(self) -> str:
+        """The name with its tenant, which a root has none of."""
+        return self.model_name if self.is_base else f"{self.tenant_slug}/{self.model_name}"
 
 
 def require_encoder(model: ResolvedModel, *, embed: bool = False) -> ResolvedModel:
@@ -136,8 +152,9 @@ def require_encoder(model: ResolvedModel, *, embed: bool = False) -> ResolvedMod
     return model
 
 
-def require_generative(model: ResolvedModel) -> ResolvedModel:
-    """The model, if it writes text. Raises ``invalid_field`` for one that is built on an encoder."""
+def require_generative(model: ResolvedModel, *, chat: bool = False) -> ResolvedModel:
+    """The model, if it writes text; with ``chat``, if it answers messages. Raises ``invalid_field`` for one
+    that is built on an encoder, and for a chat with a root whose checkpoint has no chat template."""
     if not model.is_generative:
         task, address = Task(model.task).label.lower(), "/api/v1/infer"
         if model.task == Task.EMBEDDING:
@@ -147,11 +164,17 @@ def require_generative(model: ResolvedModel) -> ResolvedModel:
             f"{model.model_name} is not generative, its task is {task}. Use {address}.",
             param="model",
         )
+    if chat and model.is_base and model.task != Task.CHAT:
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            f"{model.model_name} was not trained for chats. Use /v1/completions.",
+            param="model",
+        )
     return model
 
 
 def resolve_model(tenant: Tenant, reference: str) -> ResolvedModel:
-    """The version that a reference names for this tenant. One query if it is found.
+    """The version that a reference names for this tenant. One query if it is found, two for a root.
 
     Raises ``invalid_field`` (not a reference), ``not_found`` (unknown, deleted or another tenant's),
     ``model_not_ready`` (no version of it is ready).
@@ -166,7 +189,8 @@ def resolve_model_cached(tenant: Tenant, reference: str) -> ResolvedModel:
     """
     wanted = _own_reference(tenant, reference)
     which = f"@{wanted.alias}" if wanted.number is None else f":{wanted.number}"
-    name = f"model:{tenant.pk}/{wanted.hplm}{which}"
+    scope = "" if wanted.tenant is None else "/"  # a root has no tenant in its name
+    name = f"model:{tenant.pk}/{scope}{wanted.hplm}{which}"
     return cached(name, lambda: _resolve(tenant, wanted), settings.HMI_MODEL_CACHE_S)
 
 
@@ -189,7 +213,10 @@ def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
         cursor.execute(query, given)
         rows = cursor.fetchall()
     if not rows:
-        raise _unresolved_error(tenant, wanted)
+        base = _base(tenant, wanted)
+        if base is None:
+            raise _unresolved_error(tenant, wanted)
+        return base
     resolved, *canaries = (_resolved(tenant, wanted, row) for row in rows)
     return replace(resolved, canary=canaries[0], canary_percent=rows[1][-1]) if canaries else resolved
 
@@ -210,6 +237,29 @@ def _resolved(tenant: Tenant, wanted: ModelReference, row: tuple[Any, ...]) -> R
         hplm_id=hplm_id,
         pairs=takes_pairs(task, config),
         policy=policy,
+    )
+
+
+def _base(tenant: Tenant, wanted: ModelReference) -> ResolvedModel | None:
+    """The root that the reference names, if it can be called and its newest ready version is meant."""
+    if wanted.tenant is not None or wanted.alias != DEFAULT_ALIAS:
+        return None
+    version = callable_root_versions_for(tenant).filter(root__name=wanted.hplm).first()
+    if version is None or wanted.number not in (None, version.number):
+        return None
+    return ResolvedModel(
+        tenant_slug=tenant.slug,
+        model_name=wanted.hplm,
+        root=wanted.hplm,
+        root_digest=version.digest,
+        version_number=version.number,
+        digest=version.digest,
+        cascade="",
+        task=base_task(version),
+        labels=(),
+        hplm_id=None,
+        pairs=False,
+        policy="",
     )
 
 

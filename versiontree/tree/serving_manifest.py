@@ -5,6 +5,8 @@ The manifest is made from the database and replaced atomically, because workers 
 - every ready version of every model that is not deleted, with its chain of PLOTs (nearest first) and the
   local lower layers that compute what the chain lacks;
 - apart from those the generative models, with their decoder roots;
+- every root that can be called by its name, as a model of no tenant, without files of its own and with the
+  digest of its root;
 - the weights of tenants whose weight is not 1;
 - the owner of the nearest table of each chain;
 - the digests of the versions pinned in memory.
@@ -26,6 +28,7 @@ from filelock import FileLock
 from tenants.base.scope import platform_scope
 from versiontree.tree.models import Alias, Version
 from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.selectors.callable_roots import base_task, callable_root_versions
 from versiontree.tree.selectors.served_versions import (
     ArtifactLink,
     ServedBranch,
@@ -63,26 +66,34 @@ def manifest_publish_on_commit() -> None:
 
 
 def manifest_content() -> dict[str, Any]:
-    """The manifest without its revision. Four queries for any number of models."""
+    """The manifest without its revision. Five queries for any number of models."""
     rows = Version.unscoped.filter(kind=VersionKind.HPLM, state=VersionState.READY, hplm__deleted_at=None)
     served = [ServedVersion(*row) for row in rows.order_by("pk").values_list(*ServedVersion.COLUMNS)]
+    bases = [_base(version) for version in callable_root_versions()]
     # Read after the versions, so that every version served has its artifacts here.
     links = links_by_role()
     parents = dict(Version.unscoped.values_list("pk", "parent_id"))
-    encoders = [version for version in served if not version.is_generative]
+    encoders = [version for version in [*served, *bases] if not version.is_generative]
     branches = {
         parent: ServedBranch.of(ancestor_ids(parent, parents), links)
         for parent in dict.fromkeys(version.parent_id for version in encoders)
     }
     decoders = {
         version: nearest_root(ancestor_ids(version.parent_id, parents), links)
-        for version in served
+        for version in [*served, *bases]
         if version.is_generative
     }
     tables: dict[str, str] = {}
     for branch in branches.values():
         for nearest in branch.tables[:1]:
             tables.setdefault(nearest.digest, nearest.owner)
+
+    def entry(version: ServedVersion) -> dict[str, Any]:
+        files = links["hplm"][version.pk].checksums() if version.tenant else {}
+        if version.is_generative:
+            return _generative(version, decoders[version], files)
+        return _hplm(version, branches[version.parent_id], files)
+
     return {
         "format": FORMAT,
         "roots": {branch.root.digest: _root(branch) for branch in branches.values()},
@@ -91,15 +102,10 @@ def manifest_content() -> dict[str, Any]:
             for branch in branches.values()
             for lower in branch.lowers
         },
-        "hplms": {
-            version.name: _hplm(version, branches[version.parent_id], links["hplm"][version.pk])
-            for version in encoders
-        },
+        "hplms": {version.name: entry(version) for version in served if not version.is_generative},
         "decoders": {root.digest: _decoder(root) for root in decoders.values()},
-        "generative": {
-            version.name: _generative(version, root, links["hplm"][version.pk])
-            for version, root in decoders.items()
-        },
+        "generative": {version.name: entry(version) for version in served if version.is_generative},
+        "bases": {version.name: entry(version) for version in bases},
         "weights": {version.tenant: version.weight for version in served if version.weight != 1},
         "tables": tables,
         "pinned": sorted({version.digest for version in served} & set(_pinned())),
@@ -118,7 +124,22 @@ def takes_pairs(task: str, config: Mapping[str, Any]) -> bool:
     return task == PAIRED_TASK or bool(config.get("dataset", {}).get("pairs", False))
 
 
-def _hplm(version: ServedVersion, branch: ServedBranch, own: ArtifactLink) -> dict[str, Any]:
+def _base(version: Version) -> ServedVersion:
+    """A root as a model of no tenant, whose chain of versions begins with the root itself."""
+    return ServedVersion(
+        pk=version.pk,
+        parent_id=version.pk,
+        number=version.number,
+        digest=version.digest,
+        hplm=version.root.name,
+        task=base_task(version),
+        pairs=None,
+        tenant="",
+        weight=1.0,
+    )
+
+
+def _hplm(version: ServedVersion, branch: ServedBranch, files: dict[str, str]) -> dict[str, Any]:
     return {
         "tenant": version.tenant,
         "hplm": version.hplm,
@@ -129,7 +150,7 @@ def _hplm(version: ServedVersion, branch: ServedBranch, own: ArtifactLink) -> di
         "root": branch.root.digest,
         "lower": branch.lowers[0].digest if branch.lowers else "",
         "plots": [table.digest for table in branch.tables],
-        "files": own.checksums(),
+        "files": files,
     }
 
 
@@ -143,7 +164,7 @@ def _decoder(root: ArtifactLink) -> dict[str, Any]:
     return {"name": root.root, "path": f"root/{digest[:2]}/{digest}", "files": root.checksums()}
 
 
-def _generative(version: ServedVersion, root: ArtifactLink, own: ArtifactLink) -> dict[str, Any]:
+def _generative(version: ServedVersion, root: ArtifactLink, files: dict[str, str]) -> dict[str, Any]:
     return {
         "tenant": version.tenant,
         "hplm": version.hplm,
@@ -151,7 +172,7 @@ def _generative(version: ServedVersion, root: ArtifactLink, own: ArtifactLink) -
         "digest": version.digest,
         "task": version.task,
         "root": root.digest,
-        "files": own.checksums(),
+        "files": files,
     }
 
 

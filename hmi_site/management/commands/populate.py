@@ -83,6 +83,8 @@ def _version(like: str) -> Version:
         found = resolve_model(tenant_by_slug(like.partition("/")[0]), like)
     except HmiError as error:
         raise CommandError(f"{like}: {error.message}") from error
+    if found.hplm_id is None:
+        raise CommandError(f"{like} is a base model. Name a model of a tenant.")
     ready = Version.unscoped.select_related("hplm")
     return ready.get(hplm_id=found.hplm_id, number=found.version_number)
 

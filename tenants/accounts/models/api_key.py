@@ -20,8 +20,8 @@ KEY_RULE: Final = "A key is 8 letters or digits, a dot, and 32 letters or digits
 class Scope(models.TextChoices):
     """What requests with a key may do."""
 
-    INFER = "infer", "Send infer requests"
-    MANAGE = "manage", "Manage domains, models and uploads"
+    INFER = "infer", "Use models"
+    MANAGE = "manage", "Manage models, data and domains"
 
 
 class ApiKeyManager(BaseAPIKeyManager):

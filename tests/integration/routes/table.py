@@ -336,7 +336,7 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "batches/<uuid:pk>/results.jsonl": get(page(404)),  # it has not ended
     "batches/<uuid:pk>/errors.jsonl": get(page(404)),
     "search/": get(page()),
-    "api/": get(page()),
+    "api/": get(page(302)),  # leads to keys/
     "playground/": get(page()),
     "playground/send/": post(page()),
     "playground/update/": post(page()),
@@ -352,7 +352,7 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "settings/delete/": post(own(302)),
     "settings/export/": {"GET": own(), "POST": own(302)},
     "settings/export/<uuid:pk>/": get(own()),
-    "keys/": get(work()),
+    "keys/": get(page()),
     "keys/new/": post(own()),
     "keys/<str:prefix>/rotate/": post(own(302)),
     "keys/<str:prefix>/revoke/": post(own(302)),

@@ -252,5 +252,5 @@ def test_the_manifest_keeps_both_kinds_of_models_apart(
     assert manifest.find("acme", "spam", 1) is not None
     below = manifest.below(["smol"])
     assert ([*below.decoders], [*below.roots]) == ([decoder.digest], [])
-    assert ([*below.generative_hplms], [*below.hplms]) == ([("acme", "writer", 1)], [])
+    assert ([*below.generative_hplms], [*below.hplms]) == ([("acme", "writer", 1), ("", "smol", 1)], [])
     assert manifest.below([spam.root.name]).decoders == {}

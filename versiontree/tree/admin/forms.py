@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from django import forms
+from django.db import transaction
 from django.db.models import QuerySet
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
@@ -24,6 +25,7 @@ from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_create, hplm_update, version_set_policy
 from versiontree.tree.services.licenses import root_set_license
 from versiontree.tree.services.root_check import RootCheck, root_check
+from versiontree.tree.services.root_retirement import root_set_callable
 from versiontree.tree.services.roots import root_register
 from versiontree.tree.training_fields import INHERITED_LABEL
 
@@ -112,18 +114,21 @@ class RootForm(TrainingForm):
         return {**fields, "convert": convert, "settings": self.settings(), **self.plot_settings()}
 
 
-class RootLicenseForm(ServiceForm):
-    """Set the license and source URL of a root."""
+class RootSettingsForm(ServiceForm):
+    """Set the license and source URL of a root, and whether tenants can call it."""
 
     class Meta:
         model = Root
-        fields = ("license", "source_url")
+        fields = ("license", "source_url", "is_callable")
         labels = LICENSE_LABELS
+        widgets = {"is_callable": UnfoldBooleanSwitchWidget}
 
+    @transaction.atomic
     def act(self, actor: Any) -> Root:
-        data = self.cleaned_data
+        data, root = self.cleaned_data, Root.objects.get(pk=self.instance.pk)
+        root_set_callable(root=root, is_callable=data["is_callable"], actor=actor)
         return root_set_license(
-            root=self.instance, license=data["license"], source_url=data["source_url"], actor=actor
+            root=root, license=data["license"], source_url=data["source_url"], actor=actor
         )
 
 

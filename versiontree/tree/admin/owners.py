@@ -16,7 +16,7 @@ from tenants.base.plurals import counted
 from versiontree.jobs.models import JobKind
 from versiontree.tree.admin.base import text_lines, text_link
 from versiontree.tree.admin.dependents import DependentsFilter, dependent_links
-from versiontree.tree.admin.forms import CHECK, DomainForm, DomainUpdateForm, RootForm, RootLicenseForm
+from versiontree.tree.admin.forms import CHECK, DomainForm, DomainUpdateForm, RootForm, RootSettingsForm
 from versiontree.tree.admin.root_check import check_facts
 from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
 from versiontree.tree.models import Domain, Root, RootKind
@@ -59,12 +59,12 @@ class RootVersionInline(VersionInline):
 @admin.register(Root)
 class RootAdmin(VersionedAdmin):
     """Adding a root registers it: jobs convert an encoder and build its PLOT, or copy a decoder. Its
-    checkpoint can be checked before. Only its license can change."""
+    checkpoint can be checked before. Only its license, and whether tenants can call it, can change."""
 
     kind = VersionKind.ROOT
     form = RootForm
     adds = "Register and convert"
-    next_form = RootLicenseForm
+    next_form = RootSettingsForm
     change_form_before_template = "admin/tree/root_check.html"
     shown = (
         "name",
@@ -138,7 +138,7 @@ class RootAdmin(VersionedAdmin):
         return super().render_change_form(request, context, *more, **named)
 
     def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
-        if isinstance(form, RootLicenseForm):
+        if isinstance(form, RootSettingsForm):
             form.act(staff_user(request))
         else:
             super().save_model(request, obj, form, change)

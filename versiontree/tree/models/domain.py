@@ -39,6 +39,13 @@ class Root(models.Model):
         blank=True,
         help_text="Since then nothing new is built on it. What is there already is served as before.",
     )
+    is_callable = models.BooleanField(
+        "callable",
+        default=True,
+        db_default=True,
+        help_text="Tenants can call it by its name: a decoder for chats and completions, an encoder for "
+        "embeddings.",
+    )
 
     class Meta:
         ordering = ["name"]

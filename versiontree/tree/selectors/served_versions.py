@@ -16,7 +16,7 @@ from versiontree.tree.selectors.lineage import COMPACTS, without_compacted
 
 @dataclass(frozen=True, slots=True)
 class ServedVersion:
-    """A served version of a model. ``pairs`` is that of its dataset, if known."""
+    """A served version of a model, or of a root, without ``tenant``. ``pairs``: of its dataset, if known."""
 
     COLUMNS: ClassVar = (
         *("pk", "parent_id", "number", "digest", "hplm__name", "hplm__task", "config__dataset__pairs"),
@@ -35,8 +35,8 @@ class ServedVersion:
 
     @property
     def name(self) -> str:
-        """The tenant, the model and the number of the version."""
-        return f"{self.tenant}/{self.hplm}:{self.number}"
+        """The tenant, the model and the number of the version; of a root only the last two."""
+        return f"{self.tenant}/{self.hplm}:{self.number}".lstrip("/")
 
     @property
     def is_generative(self) -> bool:

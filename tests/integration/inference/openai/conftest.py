@@ -23,6 +23,7 @@ class Caller(APIClient):
     def __init__(self, tenant: Tenant, *scopes: str) -> None:
         key = api_key_create(tenant=tenant, name="key", scopes=list(scopes), created_by=None)[1]
         super().__init__(HTTP_AUTHORIZATION=f"Bearer {key}")
+        self.tenant = tenant
 
     def sends(
         self, content: str, *, name: str = "rows.jsonl", purpose: str = "fine-tune", **more: Any

@@ -2,32 +2,39 @@
 
 from django.test import Client
 
+from tenants.audit.models import AuditEvent
 from tests.integration.inference.openai.conftest import Caller
 from tests.integration.inference.openai.tuning import asked, begin
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Hplm, Version
+from versiontree.tree.resolution import resolve_model
+from versiontree.tree.services.root_retirement import root_set_callable
 
 
-def test_a_tenant_sees_roots_domains_and_its_own_hplms(
+def test_a_key_lists_what_it_can_call_or_fine_tune(
     root: Version, acme: TenantFixture, globex: TenantFixture, client: Caller, stranger: Caller
 ) -> None:
     own = tree_factory.ready_domain(root, "tickets", home=acme)
     tree_factory.ready_domain(root, "biomedicine")
     version = tree_factory.ready_hplm(own, "mood", acme)
+    tree_factory.new_hplm(own, "unfinished", acme)
     listed = client.get("/v1/models").json()
     assert listed["object"] == "list"
     assert {model["id"]: model["owned_by"] for model in listed["data"]} == {
         "acme/mood": "acme",
+        "bert": "hmi",
+    }
+    assert [model["id"] for model in stranger.get("/v1/models").json()["data"]] == ["bert"]
+    manager = Caller(acme.tenant, "manage").get("/v1/models").json()["data"]
+    assert {model["id"]: model["owned_by"] for model in manager} == {
+        "acme/mood": "acme",
+        "acme/unfinished": "acme",
         "bert/biomedicine": "hmi",
         "bert/tickets": "acme",
         "bert": "hmi",
     }
-    assert [model["id"] for model in stranger.get("/v1/models").json()["data"]] == [
-        "bert/biomedicine",
-        "bert",
-    ]
 
     for name in ("acme/mood", "mood", "acme%2Fmood"):
         model = client.get(f"/v1/models/{name}").json()
@@ -41,6 +48,23 @@ def test_a_tenant_sees_roots_domains_and_its_own_hplms(
         else:
             refused = client.get(f"/v1/models/{name}")
         assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found"), name
+
+
+def test_a_root_that_is_not_callable_or_has_a_models_name_is_not_listed(
+    root: Version, acme: TenantFixture, client: Caller, stranger: Caller
+) -> None:
+    version = tree_factory.ready_hplm(root, "bert", acme)
+    assert [model["id"] for model in client.get("/v1/models").json()["data"]] == ["acme/bert"]
+    assert resolve_model(acme.tenant, "bert").digest == version.digest
+    assert resolve_model(stranger.tenant, "bert").digest == root.digest
+
+    assert root_set_callable(root=root.root, is_callable=False, actor=None)
+    assert not root_set_callable(root=root.root, is_callable=False, actor=None)
+    assert stranger.get("/v1/models").json()["data"] == []
+    refused = stranger.asks("embeddings", model="bert", input="one")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
+    entry = AuditEvent.unscoped.get(verb="root.callable")
+    assert (entry.subject, entry.detail) == ("bert", {"callable": False})
 
 
 def test_either_scope_lists_models_and_only_manage_deletes_them(root: Version, acme: TenantFixture) -> None:

@@ -39,7 +39,9 @@ def test_administrators_export_one_version_at_a_time(site: Site, client: Client)
     assert "one version at a time" in two.content.decode()
 
 
-def test_administrators_edit_the_terms_of_a_root_and_nothing_else(site: Site, client: Client) -> None:
+def test_administrators_edit_the_terms_and_the_calls_of_a_root_and_nothing_else(
+    site: Site, client: Client
+) -> None:
     client.force_login(site.staff)
     at = reverse("admin:tree_root_change", args=[site.root.root_id])
     said = {"license": "mit", "source_url": "https://x.example", "name": "evil"}
@@ -47,3 +49,4 @@ def test_administrators_edit_the_terms_of_a_root_and_nothing_else(site: Site, cl
     assert client.post(at, said | formset).status_code == 302
     root = Root.objects.get(pk=site.root.root_id)
     assert (root.license, root.source_url, root.name) == ("mit", "https://x.example", "tiny")
+    assert not root.is_callable, "the switch was off"
