@@ -77,6 +77,8 @@ SENTENCES: Final[Mapping[str, str]] = {
     "tenant.set_request_texts": "changed the storage of request texts of {subject}",
     "tenant.set_weight": "changed the weight of {subject}",
     "tenant.suspend": "suspended the tenant {subject}",
+    "tenant.view_end": "closed the read-only view of {subject}",
+    "tenant.view_start": "opened the pages of {subject} read-only",
     "version.export": "exported {subject}",
     "version.from_checkpoint": "created {subject} from its root's checkpoint",
     "version.import": "imported {subject}",

@@ -136,6 +136,8 @@ class PageActionsAdmin(ModelAdmin):
         page = request.POST.get(RETURN_TO_FIELD, "")
         if not page or not isinstance(response, HttpResponseRedirect):
             return response
+        if response.url != request.get_full_path():  # the action leads elsewhere
+            return response
         if self.get_object(request, page) is None:  # the action deleted it
             return response
         return HttpResponseRedirect(change_url(self, page))
