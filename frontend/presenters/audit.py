@@ -3,8 +3,9 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from tenants.audit.details import detail_lines
 from tenants.audit.models import AuditEvent
 
 SENTENCES: Final[Mapping[str, str]] = {
@@ -116,7 +117,7 @@ def audit_row(event: AuditEvent) -> AuditRow:
         who=actor_name(event),
         before=before.strip(),
         after=after.strip(),
-        detail=[(name.replace("_", " "), _detail_text(value)) for name, value in event.detail.items()],
+        detail=list(detail_lines(event.detail)),
     )
 
 
@@ -138,11 +139,3 @@ def audit_line(event: AuditEvent) -> list[object]:
         event.request_id,
         json.dumps(event.detail, ensure_ascii=False) if event.detail else "",
     ]
-
-
-def _detail_text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_detail_text(item)}" for name, item in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(_detail_text, value))
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -90,7 +90,7 @@ class TenantUsageAdmin(TenantAdmin):
 
     @admin.display(description="Requests this month", ordering="requests")
     def requests(self, tenant: Any) -> str:
-        """Infer requests in this month (UTC)."""
+        """Requests in this month (UTC)."""
         return f"{tenant.requests:,}"
 
     def change_view(
