@@ -74,6 +74,18 @@ MENU: Final = (
 )
 """The entries in the order of the work."""
 
+TITLES: Final = {
+    "usage.UsageDay": "Daily usage",
+    "usage.LoggedRequest": "Request log",
+    "accounts.ApiKey": "API keys",
+    "axes.AccessAttempt": "Failed sign-ins",
+    "mfa.Authenticator": "Second factors",
+    "account.EmailAddress": "E-mail addresses",
+    "datasets.UploadCheck": "Checks of uploads",
+    "audit.AuditEvent": "Audit log",
+}
+"""Titles of lists whose rows have another name."""
+
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """The menu of the pages that the user may view (unfold's SIDEBAR)."""
@@ -107,7 +119,7 @@ def list_item(request: HttpRequest, name: str) -> dict[str, Any] | None:
         return None
     opts = model._meta
     link = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
-    return {"title": _title(str(opts.verbose_name_plural)), "link": link}
+    return {"title": TITLES.get(name) or _title(str(opts.verbose_name_plural)), "link": link}
 
 
 def _is_superuser(request: HttpRequest) -> bool:

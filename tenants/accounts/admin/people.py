@@ -161,12 +161,15 @@ class TenantAdmin(PageActionsAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         settings = ("weight", "checks_answers")
         if obj is None:
-            return ("slug", "name", "owner", "owner_email", *settings)
+            return ("name", "slug", "owner_email", "owner", *settings)
         return ("slug", "state", "name", *settings, "created_at")
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form = TenantAddForm if obj is None else TenantForm
         return super().get_form(request, obj, change, **({"form": form} | kwargs))
+
+    def get_prepopulated_fields(self, request: HttpRequest, obj: Any = None) -> dict[str, tuple[str, ...]]:
+        return {"slug": ("name",)} if obj is None else {}
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return () if obj is None else ("slug", "state", "created_at")

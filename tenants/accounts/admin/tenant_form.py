@@ -33,12 +33,13 @@ class TenantAddForm(TenantForm):
         queryset=User.objects.filter(is_active=True),
         required=False,
         widget=SearchSelect(Membership._meta.get_field("user")),
-        help_text="A user who has an account.",
+        label="Or choose owner",
+        help_text="For an owner who has an account.",
     )
     owner_email = forms.EmailField(
         required=False,
         widget=UnfoldAdminEmailInputWidget,
-        label="Or invite owner by e-mail",
+        label="Invite owner by e-mail",
         help_text="For an owner without an account. If no e-mail can be sent, the next page shows the link.",
     )
 

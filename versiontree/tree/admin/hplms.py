@@ -12,15 +12,20 @@ from tenants.base.admin.base import (
     ModelForm,
     ReadOnlyInline,
     admin_link,
+    format_timestamp,
+    once_per_row,
     staff_user,
+    text_lines,
 )
 from tenants.base.admin.confirm import require_typed_name
+from tenants.base.plurals import counted
 from versiontree.tree.admin.base import ServiceAdmin
 from versiontree.tree.admin.dependents import DependentsFilter
 from versiontree.tree.admin.forms import AliasForm, HplmForm, HplmUpdateForm
 from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
-from versiontree.tree.models import Alias, Hplm
+from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.canaries import canary_answers
 from versiontree.tree.services.hplms import hplm_delete, hplm_pin, hplm_unpin
 
 
@@ -113,7 +118,8 @@ class AliasAdmin(ServiceAdmin):
 
     form = AliasForm
     ordering = ("-pk",)  # by an index: nearly all are called default
-    list_display = ("name", "hplm", "version", "canary", "canary_percent", "moved_by", "moved_at")
+    list_display = ("name", "hplm", "version", "canary", "share", "since", "moved_by", "moved_at")
+    list_filter = (("canary", admin.EmptyFieldListFilter),)
     list_select_related = (
         "hplm__tenant",
         "version__hplm__tenant",
@@ -131,10 +137,29 @@ class AliasAdmin(ServiceAdmin):
         "moved_by",
         "moved_at",
         "canary",
-        "canary_percent",
-        "canary_started_at",
+        "share",
+        "since",
+        "answers",
     )
     readonly_fields = tuple(name for name in fields if name not in ("version", "reason"))
+
+    @admin.display(description="Canary's share", ordering="canary_percent", empty_value="–")
+    def share(self, alias: Alias) -> str | None:
+        """Return the share of the requests that the canary answers."""
+        return None if alias.canary_percent is None else f"{alias.canary_percent}%"
+
+    @admin.display(description="Canary since (UTC)", ordering="canary_started_at", empty_value="–")
+    def since(self, alias: Alias) -> str | None:
+        """Return when the canary began, to the second."""
+        return format_timestamp(alias.canary_started_at) if alias.canary_started_at else None
+
+    @admin.display(description="Answers since then", empty_value="–")
+    @once_per_row
+    def answers(self, alias: Alias) -> SafeString | None:
+        """Return what each version of a canary has answered since it began, a line each."""
+        if alias.canary is None:
+            return None
+        return text_lines(_answered(alias, version) for version in (alias.version, alias.canary))
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -142,3 +167,9 @@ class AliasAdmin(ServiceAdmin):
     def save_model(self, request: HttpRequest, obj: Alias, form: ModelForm, change: bool) -> None:
         if isinstance(form, AliasForm):
             form.act(staff_user(request))
+
+
+def _answered(alias: Alias, version: Version) -> str:
+    answers = canary_answers(alias.hplm.tenant, alias, version)
+    name = "Canary" if version.pk == alias.canary_id else "Current version"
+    return f"{name} (v{version.number}): {counted(answers.requests, 'request')}, {answers.failed:,} failed."

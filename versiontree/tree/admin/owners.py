@@ -63,7 +63,7 @@ class RootAdmin(VersionedAdmin):
 
     kind = VersionKind.ROOT
     form = RootForm
-    adds = "Register and convert"
+    adds = SafeString('Register<span class="hmi-converts"> and convert</span>')
     next_form = RootLicenseForm
     change_form_before_template = "admin/tree/root_check.html"
     shown = (

@@ -172,7 +172,7 @@ class VersionAdmin(AutocompleteFilterAdmin, ServiceAdmin):
         """Download one version."""
         return self._download(request, rows, branch=False)
 
-    @admin.action(description="Export including base models", permissions=["operate"])
+    @admin.action(description="Export with base models", permissions=["operate"])
     def export_branch(self, request: HttpRequest, rows: QuerySet[Version]) -> StreamingHttpResponse | None:
         """Download one version with its domains and its root."""
         return self._download(request, rows, branch=True)
