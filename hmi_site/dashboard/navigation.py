@@ -30,17 +30,15 @@ MENU: Final = (
         "apartment",
         (
             "accounts.Tenant",
-            "usage.Quota",
             "accounts.Membership",
             "accounts.Invitation",
             "accounts.ApiKey",
             "webhooks.WebhookEndpoint",
             "webhooks.WebhookDelivery",
             "transfer.Takeout",
-            "usage.UsageDay",
-            "usage.LoggedRequest",
         ),
     ),
+    MenuEntry("Usage", "bar_chart", ("usage.UsageDay", "usage.LoggedRequest", "usage.Quota")),
     MenuEntry("Roots", "potted_plant", ("tree.Root", "tree.Artifact")),
     MenuEntry("Domains", "account_tree", ("tree.Domain", "datasets.Corpus")),
     MenuEntry(

@@ -16,6 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from hmi_site import env
+from tenants.base.file_sizes import file_size
 
 SECRET: Final = re.compile(r"(?:^|_)(?:SECRET|TOKEN|PASSWORD|INIT_KEY)(?:_|$)")
 HIDDEN: Final = "hidden"
@@ -25,6 +26,7 @@ REFERENCE_URL: Final = "/help/operations/#settings"
 TABLE_ROW: Final = re.compile(r"^\| (`[A-Z].*?) \| (.*?) \| (.*) \|$", re.MULTILINE)
 NAME: Final = re.compile(r"`([A-Z][A-Z0-9_]+)`")
 LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+EMPHASIS: Final = re.compile(r"\*(\w[^*`]*\w)\*")
 SENTENCE_END: Final = re.compile(r"[.;](?= )")
 
 
@@ -57,7 +59,7 @@ def descriptions() -> dict[str, str]:
 
 def _described(table: str) -> Iterator[tuple[str, str]]:
     for names, _, meaning in TABLE_ROW.findall(table):
-        plain = LINK.sub(r"\1", meaning).replace("`", "").replace("*", "")
+        plain = EMPHASIS.sub(r"\1", LINK.sub(r"\1", meaning)).replace("`", "")
         sentence = SENTENCE_END.split(plain, maxsplit=1)[0].rstrip(".")
         for name in NAME.findall(names):
             yield name, f"{sentence[:1].upper()}{sentence[1:]}."
@@ -68,6 +70,8 @@ def _shown(name: str, value: object) -> str:
         return "–"
     if SECRET.search(name):
         return HIDDEN
+    if name.endswith("_BYTES") and isinstance(value, int):
+        return f"{value} ({file_size(value)})"
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, Sequence) and not isinstance(value, str):

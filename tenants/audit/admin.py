@@ -1,5 +1,8 @@
 """Admin of the audit log, read-only."""
 
+import re
+from typing import Final
+
 from django.contrib import admin
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -8,6 +11,9 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from tenants.audit.details import detail_lines
 from tenants.audit.models import AuditEvent
 from tenants.base.admin.base import ReadOnlyAdmin, format_timestamp, text_lines
+
+ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}")
+"""A UUID or a digest."""
 
 
 @admin.register(AuditEvent)
@@ -36,8 +42,8 @@ class AuditEventAdmin(ReadOnlyAdmin):
 
     @admin.display(description="Details")
     def summary(self, event: AuditEvent) -> str:
-        """Return the details on one line, truncated."""
-        lines = [f"{name} {text}" for name, text in detail_lines(event.detail)]
+        """Return the details on one line, truncated and without ids and digests."""
+        lines = [f"{name} {text}" for name, text in detail_lines(event.detail) if not ID.fullmatch(text)]
         return Truncator(", ".join(lines)).chars(90)
 
     @admin.display(description="Details")

@@ -90,6 +90,7 @@ class QuotaInline(StackedInline):
     model = Quota
     form = QuotaForm
     can_delete = False
+    hide_title = True
 
 
 def count_owned_rows(tenant: Tenant) -> list[str]:

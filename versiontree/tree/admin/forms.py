@@ -137,6 +137,7 @@ class DomainForm(TrainingForm):
     parent = forms.ModelChoiceField(
         queryset=_ready_parents().filter(tenant=None),
         widget=SearchSelect(Version._meta.get_field("parent"), fit="parents", owner=PLATFORM),
+        label="Base model",
         help_text="A ready version of a root or domain.",
     )
     corpus = _corpus_field()
@@ -208,7 +209,8 @@ class HplmForm(TrainingForm):
     parent = forms.ModelChoiceField(
         queryset=_ready_parents(),
         widget=SearchSelect(Version._meta.get_field("parent"), fit="parents"),
-        help_text="A ready version of the platform or the tenant.",
+        label="Base model",
+        help_text="A ready version of a root or domain, of the platform or the tenant.",
     )
     chosen_dataset = forms.ModelChoiceField(
         label="Dataset",
