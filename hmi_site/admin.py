@@ -34,7 +34,7 @@ def dashboard_urls() -> list[URLPattern]:
 
 admin.site.unregister([Authenticator, EmailAddress, Tenant])
 admin.site.register(Tenant, TenantUsageAdmin)
-admin.site.app_index = app_index  # type: ignore[method-assign]
+admin.site.app_index = app_index  # type: ignore[method-assign, assignment]
 admin.site.index_template = "hmi_site/dashboard.html"
 admin.site.extra_urls = dashboard_urls  # type: ignore[attr-defined] # of unfold's site
 

@@ -1,6 +1,6 @@
 """Admin of users, groups, tenants, memberships and quotas."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -169,7 +169,7 @@ class TenantAdmin(PageActionsAdmin):
         form = TenantAddForm if obj is None else TenantForm
         return super().get_form(request, obj, change, **({"form": form} | kwargs))
 
-    def get_prepopulated_fields(self, request: HttpRequest, obj: Any = None) -> dict[str, tuple[str, ...]]:
+    def get_prepopulated_fields(self, request: HttpRequest, obj: Any = None) -> dict[str, Sequence[str]]:
         return {"slug": ("name",)} if obj is None else {}
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:

@@ -87,8 +87,11 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
     staff: Client, root: Version, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, levels=Levels(60, 25, 15, 60, 30, 40))
-    writes = {"decoders": (DecoderStatus("smol", 2, 1),), "generated": RecentlyGenerated(7, 41.5, 230, 900)}
-    faults = {"slot_mismatches": 2, "last_error": "no room"}
+    writes: dict[str, Any] = {
+        "decoders": (DecoderStatus("smol", 2, 1),),
+        "generated": RecentlyGenerated(7, 41.5, 230, 900),
+    }
+    faults: dict[str, Any] = {"slot_mismatches": 2, "last_error": "no room"}
     beat(redis_client, "w1", recently=recently, resident=9, hplms=10, **writes, **faults)
     job = tree_factory.jobs_in_order(
         tree_factory.new_hplm(root, "ham", tree_factory.create_tenant("globex"))

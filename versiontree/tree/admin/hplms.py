@@ -118,7 +118,7 @@ class AliasAdmin(ServiceAdmin):
 
     form = AliasForm
     ordering = ("-pk",)  # by an index: nearly all are called default
-    list_display = ("name", "hplm", "version", "canary", "share", "since", "moved_by", "moved_at")
+    list_display = ("name", "hplm", "version", "canary", "share", "since", "moved_at")
     list_filter = (("canary", admin.EmptyFieldListFilter),)
     list_select_related = (
         "hplm__tenant",
@@ -126,7 +126,6 @@ class AliasAdmin(ServiceAdmin):
         "version__root",
         "canary__hplm__tenant",
         "canary__root",
-        "moved_by",
     )
     search_fields = ("name", "hplm__name", "hplm__tenant__slug")
     fields = (
@@ -143,23 +142,22 @@ class AliasAdmin(ServiceAdmin):
     )
     readonly_fields = tuple(name for name in fields if name not in ("version", "reason"))
 
-    @admin.display(description="Canary's share", ordering="canary_percent", empty_value="–")
+    @admin.display(description="Share", ordering="canary_percent")
     def share(self, alias: Alias) -> str | None:
         """Return the share of the requests that the canary answers."""
         return None if alias.canary_percent is None else f"{alias.canary_percent}%"
 
-    @admin.display(description="Canary since (UTC)", ordering="canary_started_at", empty_value="–")
+    @admin.display(description="Since (UTC)", ordering="canary_started_at")
     def since(self, alias: Alias) -> str | None:
         """Return when the canary began, to the second."""
         return format_timestamp(alias.canary_started_at) if alias.canary_started_at else None
 
-    @admin.display(description="Answers since then", empty_value="–")
+    @admin.display(description="Answers since then", empty_value="-")
     @once_per_row
-    def answers(self, alias: Alias) -> SafeString | None:
+    def answers(self, alias: Alias) -> SafeString:
         """Return what each version of a canary has answered since it began, a line each."""
-        if alias.canary is None:
-            return None
-        return text_lines(_answered(alias, version) for version in (alias.version, alias.canary))
+        compared = (alias.version, alias.canary) if alias.canary is not None else ()
+        return text_lines(_answered(alias, version) for version in compared)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
