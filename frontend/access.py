@@ -77,12 +77,11 @@ def tenant_member_required(role: Role = Role.VIEWER) -> Callable[[View], View]:
         def page(request: HttpRequest, slug: str, **kwargs: Any) -> HttpResponseBase:
             if not request.user.is_authenticated:
                 return _redirect_to_login(request)
+            opened = stored_view(request)
+            if opened is not None and opened.slug == slug:
+                return view(_enter_view(request, opened, role), **kwargs)
             tenant_request = cast("TenantRequest", request)
-            view_open = stored_view(request)
-            if view_open is not None and view_open.slug == slug:
-                _enter_view(tenant_request, view_open, role)
-            else:
-                tenant_request.access = _tenant_access(tenant_request.user, slug, role)
+            tenant_request.access = _tenant_access(tenant_request.user, slug, role)
             return view(tenant_request, **kwargs)
 
         return page
@@ -101,18 +100,21 @@ def _tenant_access(user: User, slug: str, role: Role) -> TenantAccess:
     return TenantAccess(tenant, membership, tenants)
 
 
-def _enter_view(request: TenantRequest, view: TenantView, role: Role) -> None:
-    """Set the access of an administrator. Refuse everything but reading what a viewer may read."""
-    if view.has_expired:
-        end_view(request, request.user, "expired")
+def _enter_view(request: HttpRequest, opened: TenantView, role: Role) -> TenantRequest:
+    """Return the request of an administrator. Refuse everything but reading what a viewer may read."""
+    tenant_request = cast("TenantRequest", request)
+    user = tenant_request.user
+    if opened.has_expired:
+        end_view(request, user, "expired")
         raise HmiError(ErrorCode.FORBIDDEN, VIEW_EXPIRED)
-    tenant = viewed_tenant(slug=view.slug, actor=request.user)
-    membership = Membership(tenant=tenant, user=request.user, role=Role.VIEWER)
-    request.access = TenantAccess(tenant, membership, (tenant,), view.until)
+    tenant = viewed_tenant(slug=opened.slug, actor=user)
+    membership = Membership(tenant=tenant, user=user, role=Role.VIEWER)
+    tenant_request.access = TenantAccess(tenant, membership, (tenant,), opened.until)
     enter_tenant(tenant)
     bind_contextvars(tenant=tenant.slug)
     if request.method not in READ_METHODS or not Role.VIEWER.includes(role):
         raise HmiError(ErrorCode.FORBIDDEN, READ_ONLY)
+    return tenant_request
 
 
 def _redirect_to_login(request: HttpRequest) -> HttpResponseBase:
