@@ -27,6 +27,7 @@ from frontend.views import (
     requests,
     selected,
     settings,
+    tenant_view,
     tree,
     uploads,
     usage,
@@ -180,5 +181,6 @@ urlpatterns = [
     path("profile/", profile.page, name="profile"),
     path("notices/", profile.notices, name="notices"),
     path("invitation/", invitations.page, name="invitation"),
+    path("leave-view/", tenant_view.leave, name="tenant_view_leave"),
     path("t/<slug:slug>/", include(tenant_urlpatterns)),
 ]

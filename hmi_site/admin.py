@@ -4,12 +4,19 @@ from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from axes.models import AccessAttempt
 from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import URLPattern, path
 
 from hmi_site.dashboard import demo, settings_in_use, views, workers
 from hmi_site.dashboard.tenant import TenantUsageAdmin
 from tenants.accounts.models import Tenant
 from tenants.base.admin.base import ModelAdmin, NoAddOrChangeAdmin
+
+
+def app_index(request: HttpRequest, app_label: str) -> HttpResponse:  # noqa: ARG001 - Django's signature
+    """Lead to the dashboard. The menu has all lists, so no page lists those of one application."""
+    return redirect("admin:index")
 
 
 def dashboard_urls() -> list[URLPattern]:
@@ -27,6 +34,7 @@ def dashboard_urls() -> list[URLPattern]:
 
 admin.site.unregister([Authenticator, EmailAddress, Tenant])
 admin.site.register(Tenant, TenantUsageAdmin)
+admin.site.app_index = app_index  # type: ignore[method-assign, assignment]
 admin.site.index_template = "hmi_site/dashboard.html"
 admin.site.extra_urls = dashboard_urls  # type: ignore[attr-defined] # of unfold's site
 

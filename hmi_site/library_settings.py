@@ -141,7 +141,7 @@ UNFOLD = {
     "SITE_ICON": "/static/frontend/icon.svg",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "/static/frontend/icon.svg"}],
     "SITE_URL": "/",
-    "SHOW_HISTORY": True,
+    "SHOW_HISTORY": False,  # the audit log has it
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": [
         "/static/frontend/variables.css",

@@ -117,8 +117,12 @@ class Worker:
         redis = connect(settings.redis_url)  # of the other thread
         consumer = RequestConsumer(redis, settings.name)
         outbox = Outbox(consumer, metrics)
-        scheduler = DecoderScheduler(self._decoders, outbox, consumer, redis, timing=timing, metrics=metrics)
-        self._decoder_loop = ServingLoop(consumer, scheduler, outbox, timing=timing, alone=alone)
+        self._decoder_scheduler = DecoderScheduler(
+            self._decoders, outbox, consumer, redis, timing=timing, metrics=metrics
+        )
+        self._decoder_loop = ServingLoop(
+            consumer, self._decoder_scheduler, outbox, timing=timing, alone=alone
+        )
         self._running: set[ServingLoop] = set()
 
     def _manifest_watcher(self) -> ManifestWatcher:
@@ -317,6 +321,7 @@ class Worker:
             device_total_bytes=device_total,
             recently=self._scheduler.recent.rates(),
             decoders=tuple(_decoder_status(*each) for each in self._decoders.counts().items()),
+            generated=self._decoder_scheduler.recent.rates(),
         ).encode()
 
 

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from tenants.audit.details import detail_lines
 from tenants.audit.models import AuditEvent
 
 SENTENCES: Final[Mapping[str, str]] = {
@@ -77,6 +78,8 @@ SENTENCES: Final[Mapping[str, str]] = {
     "tenant.set_request_texts": "changed the storage of request texts of {subject}",
     "tenant.set_weight": "changed the weight of {subject}",
     "tenant.suspend": "suspended the tenant {subject}",
+    "tenant.view_end": "closed the read-only view of {subject}",
+    "tenant.view_start": "opened the pages of {subject} read-only",
     "version.export": "exported {subject}",
     "version.from_checkpoint": "created {subject} from its root's checkpoint",
     "version.import": "imported {subject}",
@@ -114,7 +117,7 @@ def audit_row(event: AuditEvent) -> AuditRow:
         who=actor_name(event),
         before=before.strip(),
         after=after.strip(),
-        detail=[(name.replace("_", " "), _detail_text(value)) for name, value in event.detail.items()],
+        detail=list(detail_lines(event.detail)),
     )
 
 
@@ -136,11 +139,3 @@ def audit_line(event: AuditEvent) -> list[object]:
         event.request_id,
         json.dumps(event.detail, ensure_ascii=False) if event.detail else "",
     ]
-
-
-def _detail_text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_detail_text(item)}" for name, item in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(_detail_text, value))
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

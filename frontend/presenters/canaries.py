@@ -7,9 +7,8 @@ from frontend.presenters.formatting import metric_name, metric_on_rows, percent
 from frontend.presenters.versions import measurements, same_test
 from tenants.accounts.models import Tenant
 from tenants.usage.models import AnswerDay
-from tenants.usage.selectors import answers_by_day
-from tenants.usage.services.answer_counts import COUNTED
 from versiontree.tree.models import Alias, Version
+from versiontree.tree.selectors.canaries import canary_answers
 
 NONE = "–"
 
@@ -37,21 +36,11 @@ def canary_trials(tenant: Tenant, aliases: Iterable[Alias]) -> list[CanaryTrial]
 def _trial(tenant: Tenant, alias: Alias, canary: Version) -> CanaryTrial:
     share, comparable = alias.canary_percent or 0, same_test(alias.version, canary)
     sides = zip(
-        _figures(alias.version, _answers(tenant, alias, alias.version), 100 - share, comparable),
-        _figures(canary, _answers(tenant, alias, canary), share, comparable),
+        _figures(alias.version, canary_answers(tenant, alias, alias.version), 100 - share, comparable),
+        _figures(canary, canary_answers(tenant, alias, canary), share, comparable),
         strict=True,
     )
     return CanaryTrial(alias, [(name, own, other) for (name, own), (_, other) in sides])
-
-
-def _answers(tenant: Tenant, alias: Alias, version: Version) -> AnswerDay:
-    """Return the counts of the version since the canary began, as those of one day. What it had answered
-    earlier on that day is left out."""
-    assert alias.canary_started_at is not None
-    days = answers_by_day(tenant, alias.hplm.name, version.number, alias.canary_started_at.date())
-    before = alias.canary_counts_before.get(str(version.number), {})
-    sums = {name: sum(getattr(day, name) for day in days) for name in COUNTED}
-    return AnswerDay(**{name: max(0, count - before.get(name, 0)) for name, count in sums.items()})
 
 
 def _figures(version: Version, answers: AnswerDay, share: int, comparable: bool) -> list[tuple[str, str]]:

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from django.template.defaultfilters import filesizeformat
-
 from frontend.presenters.charts import Bar
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import api_keys_active, invitations_created_since
+from tenants.base.file_sizes import file_size
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota
 from tenants.usage.selectors import Rates, quota_of, rates_of, requests_today, storage_used_bytes
@@ -90,12 +89,12 @@ def quota_bars(tenant: Tenant, quota: Quota, *, models: int, jobs: int) -> list[
         ("Models", models, quota.max_models),
         ("Domains", domains, quota.max_domains),
         ("Running jobs", jobs, quota.max_active_jobs),
-        ("Requests today", requests_today(tenant), quota.max_requests_per_day),
+        ("Infer requests today", requests_today(tenant), quota.max_requests_per_day),
     )
     limit = quota.max_storage_bytes
     return [
         *(_limited(name, used, most, f"{used:,} of {most:,}") for name, used, most in counted),
-        _limited("Storage", stored, limit, f"{filesizeformat(stored)} of {filesizeformat(limit)}"),
+        _limited("Storage", stored, limit, f"{file_size(stored)} of {file_size(limit)}"),
     ]
 
 
@@ -114,10 +113,8 @@ def _rates(rates: Rates) -> list[LimitRow]:
 
 def _stored(used: Used, most: int) -> LimitRow:
     stored = used.uploads + used.artifacts
-    parts = f"uploads {filesizeformat(used.uploads)}, models and tables {filesizeformat(used.artifacts)}"
-    return LimitRow(
-        "Storage", f"{filesizeformat(stored)} of {filesizeformat(most)}", parts, _share(stored, most)
-    )
+    parts = f"uploads {file_size(used.uploads)}, models and tables {file_size(used.artifacts)}"
+    return LimitRow("Storage", f"{file_size(stored)} of {file_size(most)}", parts, _share(stored, most))
 
 
 def _limited(name: str, used: int, most: int, figure: str) -> Bar:

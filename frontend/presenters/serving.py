@@ -1,15 +1,15 @@
 """The inference workers, and the traces of their pipelines."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from django.template.defaultfilters import filesizeformat
 from msgspec.structs import replace
 
 from frontend.presenters.charts import Tile
 from inference.api.serving import Serving
 from inference.queueing.status import DecoderStatus, Recently, TracedSpan, WorkerStatus
+from tenants.base.file_sizes import file_size
 from tenants.base.plurals import counted
 
 TRACKS = ("retrieval", "adapters", "compute")
@@ -87,21 +87,34 @@ def serving_tiles(serving: Serving) -> list[Tile]:
         ),
         Tile("p95 latency", worst("p95_ms"), "last 30 s"),
         Tile("p99 latency", worst("p99_ms"), "last 30 s"),
-        *_completion_tiles([decoder for worker in serving.workers for decoder in worker.decoders]),
         Tile("Outstanding", f"{serving.outstanding:,}", f"of {serving.capacity:,}"),
     ]
 
 
-def _completion_tiles(decoders: Sequence[DecoderStatus]) -> list[Tile]:
-    """Return the figures of generative roots; nothing if no worker serves one."""
+def generation_tiles(serving: Serving) -> list[Tile]:
+    """Return the figures of generation on all workers: sums, and the latencies of the slowest worker.
+
+    Returns nothing if no worker serves a generative root.
+    """
+    decoders = [decoder for worker in serving.workers for decoder in worker.decoders]
     if not decoders:
         return []
-    ended, running, waiting, tokens = (
-        sum(getattr(one, name) for one in decoders)
-        for name in ("completions", "running", "waiting", "generated_tokens")
+    running, waiting, tokens = (
+        sum(getattr(one, name) for one in decoders) for name in ("running", "waiting", "generated_tokens")
+    )
+    recent = [worker.generated for worker in serving.workers]
+    median, p95 = (
+        max(getattr(one, name) for one in recent) for name in ("first_token_p50_ms", "first_token_p95_ms")
     )
     return [
-        Tile("Completions", f"{ended:,}", f"{running:,} running, {waiting:,} waiting"),
+        Tile("Completions", f"{sum(one.completions for one in recent):,}", "last 30 s"),
+        Tile("Tokens per second", f"{sum(one.tokens_per_s for one in recent):,.1f}", "last 30 s"),
+        Tile(
+            "Time to first token",
+            _milliseconds(median) if median else "–",
+            f"median; p95 {_milliseconds(p95)}" if median else "",
+        ),
+        Tile("Running", f"{running:,}", f"{waiting:,} waiting"),
         Tile("Generated tokens", f"{tokens:,}", "since the workers started"),
     ]
 
@@ -111,7 +124,7 @@ def worker_rows(serving: Serving) -> list[WorkerRow]:
     return [
         WorkerRow(
             worker,
-            filesizeformat(worker.resident_bytes),
+            file_size(worker.resident_bytes),
             [_decoder_row(decoder) for decoder in worker.decoders],
             datetime.fromtimestamp(worker.last_batch_at, UTC) if worker.last_batch_at else None,
             pipeline_trace(worker.recently),

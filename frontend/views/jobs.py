@@ -107,12 +107,12 @@ def progress(request: TenantRequest, pk: UUID) -> HttpResponse:
 def live(request: TenantRequest, pk: UUID) -> HttpResponseBase:
     """The event stream of a job.
 
-    The response is 204 if the job has ended, or the server has no event loop to send the events from; 429 if
-    too many streams are open.
+    The response is 204 if the job has ended, the server has no event loop to send the events from, or an
+    administrator views the page; 429 if too many streams are open.
     """
     tenant = request.access.tenant
     job = job_detail(tenant, pk)
-    if not job.is_active or ON_EVENT_LOOP not in request.META:
+    if not job.is_active or ON_EVENT_LOOP not in request.META or request.access.view_until:
         return HttpResponse(status=204)
     last_id = request.headers.get("Last-Event-ID") or request.GET.get("after", "")
     return stream_response(Subscription(job.pk, request.access.membership.pk), last_id, tenant=tenant)

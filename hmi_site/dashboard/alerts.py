@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils import timezone
 
@@ -16,6 +15,7 @@ from hmi_site.dashboard.work import Jobs
 from hmi_site.launcher.supervisor import Restart
 from inference.api.serving import Serving
 from tenants.base.disk_watch import low_disks
+from tenants.base.file_sizes import file_size
 from tenants.base.plurals import counted
 from tenants.usage.selectors import days_drifted
 
@@ -36,10 +36,10 @@ def serving_alerts(serving: Serving | None, roots: list[RootRow]) -> Iterator[Al
     """Problems of the inference workers."""
     page = reverse("admin:serving-workers")
     if serving is None:
-        yield Alert("The queue cannot be reached: infer requests are refused.", "danger", page)
+        yield Alert("The queue cannot be reached. Requests are refused.", "danger", page)
         return
     if not serving.workers:
-        yield Alert("No inference worker is running: infer requests are refused.", "danger", page)
+        yield Alert("No inference worker is running. Requests are refused.", "danger", page)
     elif not any(worker.state == "ready" for worker in serving.workers):
         yield Alert("No inference worker takes requests.", "danger", page)
     else:
@@ -50,20 +50,19 @@ def serving_alerts(serving: Serving | None, roots: list[RootRow]) -> Iterator[Al
     for worker in serving.workers:
         if worker.slot_mismatches:
             rows = counted(worker.slot_mismatches, "row")
-            text = f"{worker.name} rejected {rows}: a slot held another model."
+            text = f"{worker.name} rejected {rows} because a slot held another model."
             yield Alert(text, "danger", page)
         if worker.last_error:
             yield Alert(f"{worker.name}: {worker.last_error}", "warning", page)
         if worker.state in ("draining", "drained"):
-            yield Alert(f"{worker.name} is {worker.state}: it takes no requests.", "warning", page)
+            yield Alert(f"{worker.name} is {worker.state} and takes no requests.", "warning", page)
 
 
 def work_alerts(jobs: Jobs) -> Iterator[Alert]:
     """Failed and stalled jobs."""
     changelist = reverse("admin:jobs_job_changelist")
     if jobs.failed_today:
-        what = "job" if jobs.failed_today == 1 else "jobs"
-        text = f"{jobs.failed_today:,} {what} failed today."
+        text = f"{counted(jobs.failed_today, 'job')} failed today."
         yield Alert(text, "warning", f"{changelist}?state__exact=failed")
     if jobs.is_stalled:
         text = (
@@ -77,7 +76,7 @@ def drift_alerts() -> Iterator[Alert]:
     changelist = reverse("admin:tree_version_changelist")
     for row in days_drifted(datetime.now(UTC).date() - timedelta(days=1), MAX_DRIFTED_SHOWN):
         name = f"{row.tenant}/{row.model_name}:{row.version}"
-        text = f"Drift of {name} on {row.day.day} {row.day:%b}: {row.drift}."
+        text = f"{name} drifted on {row.day.day} {row.day:%b} ({row.drift})."
         yield Alert(text, "warning", f"{changelist}?q={row.model_name}")
 
 
@@ -85,7 +84,7 @@ def disk_alerts(disks: list[Disk]) -> Iterator[Alert]:
     """Disks that are filling up."""
     for disk in disks:
         if disk.is_filling:
-            text = f"{disk.name}: the disk is {disk.percent}% full, {disk.free} free."
+            text = f"The disk of {disk.name.lower()} is {disk.percent}% full, with {disk.free} free."
             colour = "danger" if disk.is_nearly_full else "warning"
             yield Alert(text, colour, reverse("admin:tree_artifact_changelist"))
 
@@ -93,18 +92,18 @@ def disk_alerts(disks: list[Disk]) -> Iterator[Alert]:
 def low_disk_alerts() -> Iterator[Alert]:
     """Disks that are nearly full: of the database, too."""
     for disk in low_disks():
-        text = f"The disk of {disk.folder} is nearly full: {filesizeformat(disk.free)} free. "
-        text += f"Uploads are refused when {filesizeformat(disk.reserved)} are left."
+        text = f"The disk of {disk.folder} is nearly full: {file_size(disk.free)} free. "
+        text += f"Uploads are refused when {file_size(disk.reserved)} are left."
         yield Alert(text, "danger", reverse("admin:tree_artifact_changelist"))
 
 
 def quota_alerts(used_up: list[UsedUp]) -> Iterator[Alert]:
     """Tenants that have used up a limit of their quota."""
     for row in used_up[:MAX_QUOTAS_SHOWN]:
-        text = f"{row.slug} has used up its quota: {row.limit}, {row.used} of {row.most}."
+        text = f"{row.slug} has used up its quota of {row.limit} ({row.used} of {row.most})."
         yield Alert(text, "warning", reverse("admin:accounts_tenant_change", args=[row.tenant]))
     if len(used_up) > MAX_QUOTAS_SHOWN:
-        text = f"Further quotas that are used up: {len(used_up) - MAX_QUOTAS_SHOWN:,}."
+        text = f"{counted(len(used_up) - MAX_QUOTAS_SHOWN, 'more quota')} used up."
         yield Alert(text, "warning", reverse("admin:usage_quota_changelist"))
 
 
@@ -114,7 +113,7 @@ def restart_alerts(restarts: Iterable[Restart]) -> Iterator[Alert]:
         times = "once" if restart.count == 1 else counted(restart.count, "time")
         last = timezone.localtime(datetime.fromisoformat(restart.last_at))
         name = restart.name[0].upper() + restart.name[1:]
-        text = f"{name}: restarted {times}; at {last:%H:%M} it {restart.reason}."
+        text = f"{name} was restarted {times}. At {last:%H:%M} it {restart.reason}."
         if restart.is_down:
             text = f"{name} is down. {text}"
         yield Alert(text, "danger" if restart.is_down else "warning", reverse("admin:serving-workers"))

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db.models import Sum
-from django.template.defaultfilters import filesizeformat
 
+from tenants.base.file_sizes import file_size
 from tenants.datasets.models import Corpus, DatasetSplit, File, Upload
 from tenants.datasets.storage import upload_store
 from versiontree.tree.models import Artifact
@@ -63,8 +63,8 @@ def disks_in_use() -> list[Disk]:
     kept = (Corpus, DatasetSplit, File)
     uploads = sum(_sum(model.unscoped.all(), "size_bytes") for model in kept) + _uploaded_bytes()
     held = [
-        (_existing(Path(settings.HMI_ARTIFACT_ROOT)), Store("Artifact store", filesizeformat(artifacts))),
-        (_existing(Path(settings.HMI_UPLOAD_ROOT)), Store("Uploads", filesizeformat(uploads))),
+        (_existing(Path(settings.HMI_ARTIFACT_ROOT)), Store("Artifact store", file_size(artifacts))),
+        (_existing(Path(settings.HMI_UPLOAD_ROOT)), Store("Uploads", file_size(uploads))),
     ]
     folders = {folder.stat().st_dev: folder for folder, _ in held}
     return [
@@ -102,8 +102,8 @@ def _disk(folder: Path, stores: tuple[Store, ...]) -> Disk:
     used = space.total - space.free
     return Disk(
         stores,
-        filesizeformat(used),
-        filesizeformat(space.free),
-        filesizeformat(space.total),
+        file_size(used),
+        file_size(space.free),
+        file_size(space.total),
         used / space.total,
     )

@@ -30,17 +30,15 @@ MENU: Final = (
         "apartment",
         (
             "accounts.Tenant",
-            "usage.Quota",
             "accounts.Membership",
             "accounts.Invitation",
             "accounts.ApiKey",
             "webhooks.WebhookEndpoint",
             "webhooks.WebhookDelivery",
             "transfer.Takeout",
-            "usage.UsageDay",
-            "usage.LoggedRequest",
         ),
     ),
+    MenuEntry("Usage", "bar_chart", ("usage.UsageDay", "usage.LoggedRequest", "usage.Quota")),
     MenuEntry("Roots", "potted_plant", ("tree.Root", "tree.Artifact")),
     MenuEntry("Domains", "account_tree", ("tree.Domain", "datasets.Corpus")),
     MenuEntry(
@@ -73,6 +71,18 @@ MENU: Final = (
     MenuEntry("Audit log", "receipt_long", ("audit.AuditEvent",)),
 )
 """The entries in the order of the work."""
+
+TITLES: Final = {
+    "usage.UsageDay": "Daily usage",
+    "usage.LoggedRequest": "Request log",
+    "accounts.ApiKey": "API keys",
+    "axes.AccessAttempt": "Failed sign-ins",
+    "mfa.Authenticator": "Second factors",
+    "account.EmailAddress": "E-mail addresses",
+    "datasets.UploadCheck": "Checks of uploads",
+    "audit.AuditEvent": "Audit log",
+}
+"""Titles of lists whose rows have another name."""
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
@@ -107,7 +117,7 @@ def list_item(request: HttpRequest, name: str) -> dict[str, Any] | None:
         return None
     opts = model._meta
     link = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
-    return {"title": _title(str(opts.verbose_name_plural)), "link": link}
+    return {"title": TITLES.get(name) or _title(str(opts.verbose_name_plural)), "link": link}
 
 
 def _is_superuser(request: HttpRequest) -> bool:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.db.models import Count, F, Sum
-from django.template.defaultfilters import filesizeformat
 
 from tenants.accounts.models import Tenant
+from tenants.base.file_sizes import file_size
 from tenants.datasets.models import Corpus, DatasetSplit, File, Upload, UploadCheck
 from tenants.usage.models import Quota, UsageSum
 from tenants.usage.selectors import storage_used_bytes
@@ -88,4 +88,4 @@ def _storage_used_up() -> Iterable[UsedUp]:
     for tenant in Tenant.objects.filter(pk__in=chosen, deletion_requested_at=None):
         used, most = storage_used_bytes(tenant), limits[tenant.pk]
         if used >= most:
-            yield UsedUp(tenant.pk, tenant.slug, "storage", filesizeformat(used), filesizeformat(most))
+            yield UsedUp(tenant.pk, tenant.slug, "storage", file_size(used), file_size(most))

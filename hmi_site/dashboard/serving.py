@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from django.db.models import Count
-from django.template.defaultfilters import filesizeformat
 from redis.exceptions import RedisError
 
 from frontend.presenters.charts import FRAGMENTS, Tile
@@ -15,6 +14,7 @@ from inference.queueing.status import WorkerStatus
 from inference.queueing.worker_commands import DRAIN, REFRESH, RESUME
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.file_sizes import file_size
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.serving_manifest import manifest_publish
@@ -52,12 +52,12 @@ def memory_tiles(serving: Serving) -> list[Tile]:
         _min_resident_tile(
             "Pinned in memory", [(worker.pinned_resident, worker.pinned) for worker in workers]
         ),
-        Tile("Slot mismatches", f"{sum(worker.slot_mismatches for worker in workers):,}", "must stay 0"),
-        Tile("Workers' memory", filesizeformat(sum(worker.host_bytes for worker in workers))),
+        Tile("Integrity errors", f"{sum(worker.slot_mismatches for worker in workers):,}"),
+        Tile("Workers' memory", file_size(sum(worker.host_bytes for worker in workers))),
         Tile(
             "Device memory",
-            filesizeformat(used) if total else "–",
-            f"of {filesizeformat(total)}" if total else "on the CPU" if workers else "",
+            file_size(used) if total else "–",
+            f"of {file_size(total)}" if total else "on the CPU" if workers else "",
         ),
     ]
 
@@ -94,7 +94,7 @@ def level_charts(workers: list[WorkerStatus]) -> list[LevelChart]:
     fragments = [
         (label, name, sum(getattr(one, name) for one in levels)) for name, label in FRAGMENTS.items()
     ]
-    charts = [_level_chart("Texts", texts), _level_chart("Fragments looked up", fragments)]
+    charts = [_level_chart("Texts", texts), _level_chart("Phrases", fragments)]
     return [chart for chart in charts if chart is not None]
 
 

@@ -4,18 +4,21 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.html import format_html
 
 from frontend.presenters.limits import limits_of
+from frontend.tenant_view import start_view
 from hmi_site.dashboard.navigation import list_item
 from tenants.accounts.admin.people import TenantAdmin
 from tenants.accounts.models import Tenant
 from tenants.base.admin.base import changelist_link, staff_user
+from tenants.base.errors import HmiError
 from tenants.usage.models import UsageSum
 from versiontree.transfer.models import Takeout
 from versiontree.transfer.services.takeouts import takeout_request
@@ -29,15 +32,29 @@ LISTS: Final = (
 
 
 class TenantUsageAdmin(TenantAdmin):
-    """Adds usage, quota and the takeout of all data."""
+    """Adds usage, quota, the takeout of all data, and the view of the tenant's pages."""
 
     change_form_before_template = "hmi_site/tenant.html"
-    actions = ("suspend", "resume", "take_out", "delete_data")
+    actions = ("open_pages", "suspend", "resume", "take_out", "delete_data")
     page_actions = actions
 
     def available_actions(self, row: Any) -> tuple[str, ...]:
         *others, last = super().available_actions(row) or ("",)
-        return (*others, "take_out", last) if last else ()
+        return ("open_pages", *others, "take_out", last) if last else ()
+
+    @admin.action(description="Open as this tenant", permissions=["change"])
+    def open_pages(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> HttpResponse | None:
+        """Open the tenant's pages, read-only for an hour."""
+        if tenants.count() != 1:
+            self.message_user(request, "Select one tenant to open.", messages.WARNING)
+            return None
+        tenant = tenants.get()
+        try:
+            start_view(request, tenant, staff_user(request))
+        except HmiError as error:
+            self.message_user(request, error.message, messages.ERROR)
+            return None
+        return redirect("frontend:home", tenant.slug)
 
     @admin.action(description="Export all data", permissions=["change"])
     def take_out(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
@@ -73,7 +90,7 @@ class TenantUsageAdmin(TenantAdmin):
 
     @admin.display(description="Requests this month", ordering="requests")
     def requests(self, tenant: Any) -> str:
-        """Infer requests in this month (UTC)."""
+        """Requests in this month (UTC)."""
         return f"{tenant.requests:,}"
 
     def change_view(

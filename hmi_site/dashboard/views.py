@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from frontend.presenters.charts import Tile
-from frontend.presenters.serving import serving_tiles
+from frontend.presenters.serving import generation_tiles, serving_tiles
 from hmi_site.dashboard.alerts import (
     disk_alerts,
     drift_alerts,
@@ -58,7 +58,7 @@ def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str
         "disks": disks,
         "slow_alerts": [*disk_alerts(disks), *quota_alerts(quotas_used_up())],
         "busiest": busiest_tenants(),
-        "charts": [("Infer requests by day", requests_by_day()), ("Jobs by day", jobs_by_day())],
+        "charts": [("Requests by day", requests_by_day()), ("Jobs by day", jobs_by_day())],
     }
 
 
@@ -75,6 +75,7 @@ def live_context() -> dict[str, Any]:
             *drift_alerts(),
         ],
         "tiles": serving_tiles(serving) if serving else [],
+        "generation_tiles": generation_tiles(serving) if serving else [],
         "level_charts": level_charts(serving.workers) if serving else [],
         "jobs": jobs,
         "job_tiles": _job_tiles(jobs),

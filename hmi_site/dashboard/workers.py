@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from redis.exceptions import RedisError
 
-from frontend.presenters.serving import serving_tiles, worker_rows
+from frontend.presenters.serving import generation_tiles, serving_tiles, worker_rows
 from hmi_site.dashboard.serving import COMMANDS, memory_tiles, roots, serving_or_none, worker_command
 from inference.api.serving import trace_of
 from inference.queueing.worker_commands import DRAIN
@@ -56,6 +56,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     context = {
         "serving": serving,
         "tiles": [*serving_tiles(serving), *memory_tiles(serving)] if serving else [],
+        "generation_tiles": generation_tiles(serving) if serving else [],
         "workers": worker_rows(serving) if serving else [],
         "roots": roots(serving),
         "can_command": can_command(request),

@@ -58,6 +58,16 @@ class Recently(Struct, frozen=True):
     levels: Levels = Levels()
 
 
+class RecentlyGenerated(Struct, frozen=True):
+    """Generation in the last half minute: completions that ended without an error, tokens a second, and how
+    long the first tokens took from the completions' being sent."""
+
+    completions: int = 0
+    tokens_per_s: float = 0.0
+    first_token_p50_ms: float = 0.0
+    first_token_p95_ms: float = 0.0
+
+
 class DecoderStatus(Struct, frozen=True):
     """A decoder root of a worker, by its name. So many completions are being computed, and so many wait for a
     place. Its key-value cache has ``blocks`` of ``block_size`` tokens, of which ``used_blocks`` belong to
@@ -83,7 +93,8 @@ class WorkerStatus(Struct, frozen=True):
     ``revision`` is the manifest's; ``resident`` models of so many bytes are in memory, and of those
     that are ``pinned`` so many; ``waiting`` rows are taken in and in no batch yet; ``slot_mismatches`` must
     stay 0; ``host_bytes`` is the process's memory, the device's is 0 of a CPU. ``int8_roots`` are the
-    names of the roots whose upper layers have int8 weights. ``decoders``: roots that write."""
+    names of the roots whose upper layers have int8 weights. ``decoders``: roots that write, whose figures
+    together are ``generated``."""
 
     name: str
     state: State
@@ -111,6 +122,7 @@ class WorkerStatus(Struct, frozen=True):
     decoders: tuple[DecoderStatus, ...] = ()
     missing_roots: tuple[str, ...] = ()
     missing_root_digests: tuple[str, ...] = ()
+    generated: RecentlyGenerated = RecentlyGenerated()
     v: int = VERSION
 
     def __post_init__(self) -> None:

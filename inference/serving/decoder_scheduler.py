@@ -22,6 +22,7 @@ from inference.serving.decoder_catalogue import DecoderCatalogue
 from inference.serving.loop_timing import Clock, LoopTiming
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.outbox import Outbox, cancellation, failure
+from inference.serving.recent import RecentGeneration
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class DecoderScheduler:
     ) -> None:
         """``redis`` reads the tokens of completions that another worker began."""
         self.catalogue = catalogue
+        self.recent = RecentGeneration(clock.monotonic)
         # For others, and for the other loop of the process, which may have suspects too.
         self.claim_pause_s = 2 * timing.idle_wait_s
         self._outbox, self._consumer, self._redis = outbox, consumer, redis
@@ -188,6 +190,7 @@ class DecoderScheduler:
         if self._metrics is not None:
             self._metrics.step_computed(seconds=took)
         share = took / max(1, len(events))
+        self.recent.generated(sum(event.token is not None for event in events))
         for event in events:
             completion = self._open.get(event.request_id)
             if completion is None:
@@ -209,6 +212,8 @@ class DecoderScheduler:
                 )
             )
             completion.number_format = ""
+            if event.index == 0:
+                self.recent.began(max(0.0, self._clock.time() - completion.entry.request.enqueued_at))
         if event.finish_reason is not None:
             completion.reply = self._reply(completion, event)
             self._outbox.record(completion.entry, completion.reply)
@@ -220,6 +225,7 @@ class DecoderScheduler:
         assert event.finish_reason is not None
         if event.finish_reason is FinishReason.CANCELLED:
             return cancellation(completion.entry)
+        self.recent.ended()
         tokens = event.index + (event.token is not None)
         return InferReply(
             id=request.id,

@@ -9,7 +9,7 @@ from msgspec.structs import astuple
 from inference.cascade.dispatcher import Coverage, Level
 from inference.engine.rows import Answered
 from inference.engine.trace import Trace
-from inference.queueing.status import Levels, Recently, TracedSpan
+from inference.queueing.status import Levels, Recently, RecentlyGenerated, TracedSpan
 
 WINDOW_S = 30.0
 KEPT = 4096
@@ -87,6 +87,44 @@ class Recent:
                 round(1000 * (span.end - span.start), 2),
             )
             for span in shown
+        )
+
+
+class RecentGeneration:
+    """Tokens and completions of the last half minute, at most KEPT of each. Owned by the loop's thread; any
+    thread may call `rates`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun = clock()
+        self._tokens: deque[tuple[float, int]] = deque(maxlen=KEPT)
+        self._first_tokens: deque[tuple[float, float]] = deque(maxlen=KEPT)
+        self._ended: deque[float] = deque(maxlen=KEPT)
+
+    def generated(self, tokens: int) -> None:
+        """A step generated so many tokens."""
+        self._tokens.append((self._clock(), tokens))
+
+    def began(self, seconds: float) -> None:
+        """A completion had its first token so long after it was sent."""
+        self._first_tokens.append((self._clock(), seconds))
+
+    def ended(self) -> None:
+        """A completion ended without an error."""
+        self._ended.append(self._clock())
+
+    def rates(self) -> RecentlyGenerated:
+        """The figures of the window. Rates are of a shorter one if it has more steps than are kept."""
+        now = self._clock()
+        since = max(self._begun, now - WINDOW_S)
+        steps = list(self._tokens)
+        begun = max(since, steps[0][0]) if len(steps) == KEPT else since
+        waited = sorted(seconds for at, seconds in list(self._first_tokens) if at >= since)
+        return RecentlyGenerated(
+            completions=sum(at >= since for at in list(self._ended)),
+            tokens_per_s=sum(tokens for at, tokens in steps if at >= begun) / max(1.0, now - begun),
+            first_token_p50_ms=1000 * _quantile(waited, 0.5),
+            first_token_p95_ms=1000 * _quantile(waited, 0.95),
         )
 
 

@@ -1,15 +1,19 @@
 """Admin of the audit log, read-only."""
 
-import json
-from typing import Any
+import re
+from typing import Final
 
 from django.contrib import admin
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
+from tenants.audit.details import detail_lines
 from tenants.audit.models import AuditEvent
-from tenants.base.admin.base import ReadOnlyAdmin, format_timestamp, pretty_json
+from tenants.base.admin.base import ReadOnlyAdmin, format_timestamp, text_lines
+
+ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}")
+"""A UUID or a digest."""
 
 
 @admin.register(AuditEvent)
@@ -20,8 +24,8 @@ class AuditEventAdmin(ReadOnlyAdmin):
     list_filter = ("verb", ("tenant", AutocompleteSelectFilter), "at")
     list_select_related = ("tenant", "actor", "api_key")
     search_fields = ("subject", "verb", "tenant__slug", "actor__username")
-    exclude = ("detail",)
-    readonly_fields = ("timestamp", "detail_json")
+    fields = ("timestamp", "verb", "subject", "tenant", "by", "address", "request_id", "details")
+    readonly_fields = fields
     show_full_result_count = False
     date_hierarchy = "at"
 
@@ -36,17 +40,13 @@ class AuditEventAdmin(ReadOnlyAdmin):
         key = f"key {event.api_key.prefix}" if event.api_key else ""
         return str(event.actor or key or "System")
 
-    @admin.display(description="Detail")
+    @admin.display(description="Details")
     def summary(self, event: AuditEvent) -> str:
-        """Return the details on one line, truncated."""
-        summary = ", ".join(f"{name}: {_as_text(value)}" for name, value in sorted(event.detail.items()))
-        return Truncator(summary).chars(60)
+        """Return the details on one line, truncated and without ids and digests."""
+        lines = [f"{name} {text}" for name, text in detail_lines(event.detail) if not ID.fullmatch(text)]
+        return Truncator(", ".join(lines)).chars(90)
 
-    @admin.display(description="Detail")
-    def detail_json(self, event: AuditEvent) -> SafeString:
-        """Return all details as indented JSON."""
-        return pretty_json(event.detail)
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    @admin.display(description="Details")
+    def details(self, event: AuditEvent) -> SafeString:
+        """Return all details, a line each."""
+        return text_lines(f"{name} {text}" for name, text in detail_lines(event.detail))

@@ -12,7 +12,7 @@ from tenants.usage.models import (
 
 @admin.register(UsageDay)
 class UsageDayAdmin(ReadOnlyAdmin):
-    """Infer requests by tenant, day, model and key."""
+    """Requests by tenant, day, model and key."""
 
     list_display = (
         "day",

@@ -5,12 +5,12 @@ from typing import Any
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import FileResponse, Http404, HttpRequest
-from django.template.defaultfilters import filesizeformat
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from tenants.base.admin.base import ReadOnlyAdmin, format_timestamp, staff_user
+from tenants.base.file_sizes import file_size
 from versiontree.transfer.models import Takeout
 from versiontree.transfer.services.takeouts import takeout_path, takeout_record_download
 
@@ -42,7 +42,7 @@ class TakeoutAdmin(ReadOnlyAdmin):
     @admin.display(description="Size")
     def size(self, takeout: Takeout) -> str:
         """The size of the file, as KB or MB."""
-        return filesizeformat(takeout.size_bytes)
+        return file_size(takeout.size_bytes)
 
     @admin.display(description="Expires (UTC)")
     def expires(self, takeout: Takeout) -> str:

@@ -1,6 +1,6 @@
 """Admin of users, groups, tenants, memberships and quotas."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from tenants.accounts.admin.tenant_form import TenantAddForm
+from tenants.accounts.admin.quota_form import QuotaForm
+from tenants.accounts.admin.tenant_form import TenantAddForm, TenantForm
 from tenants.accounts.models import Membership, Role, Tenant, User
 from tenants.accounts.services.invitations import EmailStatus, invitation_create, invitation_send_email
 from tenants.accounts.services.members import member_add, member_remove, member_set_role
@@ -87,8 +88,9 @@ class QuotaInline(StackedInline):
     """The tenant's quota."""
 
     model = Quota
-    form = ModelForm
+    form = QuotaForm
     can_delete = False
+    hide_title = True
 
 
 def count_owned_rows(tenant: Tenant) -> list[str]:
@@ -113,13 +115,12 @@ class TenantAdmin(PageActionsAdmin):
         "name",
         "status",
         "member_count",
-        "weight",
+        "priority",
         "created_at",
     )
     list_filter = (
         ("suspended_at", admin.EmptyFieldListFilter),
         ("deletion_requested_at", admin.EmptyFieldListFilter),
-        "checks_answers",
         "created_at",
     )
     ordering = ("slug",)
@@ -148,6 +149,11 @@ class TenantAdmin(PageActionsAdmin):
             return "suspended", f"Suspended on {tenant.suspended_at:%Y-%m-%d}"
         return "active", "Active"
 
+    @admin.display(description="Priority", ordering="weight")
+    def priority(self, tenant: Tenant) -> str:
+        """Return the tenant's share of the workers under load."""
+        return f"{tenant.weight:g}"
+
     @admin.display(description="State")
     def state(self, tenant: Tenant) -> SafeString:
         """Return the state as a badge, for the page of the tenant."""
@@ -156,12 +162,15 @@ class TenantAdmin(PageActionsAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         settings = ("weight", "checks_answers")
         if obj is None:
-            return ("slug", "name", "owner", "owner_email", *settings)
+            return ("name", "slug", "owner_email", "owner", *settings)
         return ("slug", "state", "name", *settings, "created_at")
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        own = {"form": TenantAddForm} if obj is None else {}
-        return super().get_form(request, obj, change, **(own | kwargs))
+        form = TenantAddForm if obj is None else TenantForm
+        return super().get_form(request, obj, change, **({"form": form} | kwargs))
+
+    def get_prepopulated_fields(self, request: HttpRequest, obj: Any = None) -> dict[str, Sequence[str]]:
+        return {"slug": ("name",)} if obj is None else {}
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return () if obj is None else ("slug", "state", "created_at")
@@ -285,6 +294,7 @@ class MembershipAdmin(ModelAdmin):
 class QuotaAdmin(ModelAdmin):
     """Quotas of all tenants."""
 
+    form = QuotaForm
     list_display = (
         "tenant",
         "max_domains",
@@ -293,7 +303,7 @@ class QuotaAdmin(ModelAdmin):
         "max_requests_per_day",
         "max_active_jobs",
     )
-    storage = file_size_column("max_storage_bytes", "Max storage")
+    storage = file_size_column("max_storage_bytes", "Storage limit")
     list_select_related = ("tenant",)
     search_fields = ("tenant__slug",)
     readonly_fields = ("tenant",)

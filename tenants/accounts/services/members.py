@@ -5,6 +5,7 @@ from django.db.models import Q
 
 from tenants.accounts.models import ApiKey, Membership, Role, Tenant, User
 from tenants.accounts.services.api_keys import api_key_revoke
+from tenants.audit.details import change
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
 
@@ -40,9 +41,9 @@ def member_set_role(*, membership: Membership, role: str, actor: Actor = None) -
     cleaned = clean_role(role)
     found = _locked(membership, loses_ownership=cleaned != Role.OWNER)
     if found.role != cleaned:
-        found.role = cleaned
+        before, found.role = found.role, cleaned
         found.save(update_fields=["role"])
-        _record("member.set_role", found, actor)
+        _record("member.set_role", found, actor, role=change(str(before), str(cleaned)))
     return found
 
 
@@ -85,11 +86,11 @@ def _locked(membership: Membership, *, loses_ownership: bool) -> Membership:
     return found
 
 
-def _record(verb: str, membership: Membership, actor: Actor) -> None:
+def _record(verb: str, membership: Membership, actor: Actor, **detail: object) -> None:
     audit_record(
         verb=verb,
         subject=membership.user.get_username(),
         tenant=membership.tenant,
         actor=actor,
-        detail={"role": str(membership.role)},
+        detail={"role": str(membership.role), **detail},
     )

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from tenants.accounts.models import Membership, Role, Tenant, User
 from tenants.accounts.models.tenant import MAX_WEIGHT, MIN_WEIGHT, SLUG_PATTERN, SLUG_RULE, WEIGHT_RULE
+from tenants.audit.details import change
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import serving_changed
@@ -66,7 +67,7 @@ def tenant_rename(*, tenant: Tenant, name: str, actor: Actor) -> bool:
     if cleaned == before:
         return False
     Tenant.objects.filter(pk=tenant.pk).update(name=cleaned)
-    detail = {"from": before, "to": cleaned}
+    detail = change(before, cleaned)
     audit_record(verb="tenant.rename", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail)
     return True
 
@@ -78,7 +79,7 @@ def quota_change(*, tenant: Tenant, limits: Mapping[str, int | None], actor: Act
     changed = {name: limit for name, limit in limits.items() if getattr(quota, name) != limit}
     if not changed:
         return False
-    detail = {name: {"from": getattr(quota, name), "to": limit} for name, limit in changed.items()}
+    detail = {name: change(getattr(quota, name), limit) for name, limit in changed.items()}
     Quota.objects.for_tenant(tenant).update(**changed)
     audit_record(verb="quota.change", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail)
     return True
@@ -90,7 +91,7 @@ def tenant_set_answer_checks(*, tenant: Tenant, checks: bool, actor: Actor) -> b
     if not Tenant.objects.filter(pk=tenant.pk, checks_answers=not checks).update(checks_answers=checks):
         return False
     tenant.checks_answers = checks
-    detail = {"checks_answers": checks}
+    detail = {"checks_answers": change(not checks, checks)}
     audit_record(
         verb="tenant.set_answer_checks", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail
     )
@@ -103,7 +104,7 @@ def tenant_set_auto_rebase(*, tenant: Tenant, rebases: bool, actor: Actor) -> bo
     if not Tenant.objects.filter(pk=tenant.pk, auto_rebase=not rebases).update(auto_rebase=rebases):
         return False
     tenant.auto_rebase = rebases
-    detail = {"auto_rebase": rebases}
+    detail = {"auto_rebase": change(not rebases, rebases)}
     audit_record(
         verb="tenant.set_auto_rebase", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail
     )
@@ -122,7 +123,7 @@ def tenant_set_request_texts(*, tenant: Tenant, keeps: bool, actor: Actor) -> bo
     tenant.keeps_request_texts = keeps
     if not keeps:
         LoggedRequest.objects.for_tenant(tenant).filter(texts__isnull=False).update(texts=None)
-    detail = {"keeps_request_texts": keeps}
+    detail = {"keeps_request_texts": change(not keeps, keeps)}
     audit_record(
         verb="tenant.set_request_texts", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail
     )
@@ -137,12 +138,13 @@ def tenant_set_weight(*, tenant: Tenant, weight: float, actor: Actor) -> bool:
     """
     if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
         raise HmiError(ErrorCode.INVALID_FIELD, WEIGHT_RULE, param="weight")
-    if not Tenant.objects.filter(pk=tenant.pk).exclude(weight=weight).update(weight=weight):
-        return False
+    before = Tenant.objects.select_for_update().get(pk=tenant.pk).weight
     tenant.weight = weight
-    audit_record(
-        verb="tenant.set_weight", subject=tenant.slug, tenant=tenant, actor=actor, detail={"weight": weight}
-    )
+    if weight == before:
+        return False
+    Tenant.objects.filter(pk=tenant.pk).update(weight=weight)
+    detail = {"weight": change(before, weight)}
+    audit_record(verb="tenant.set_weight", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail)
     serving_changed()
     return True
 

@@ -1,7 +1,7 @@
 """Base classes and helpers of the admin pages."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -12,14 +12,14 @@ from django.contrib.admin.utils import quote, unquote
 from django.contrib.auth import get_user_model
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from unfold.utils import display_for_label
 
 from tenants.base.admin.columns import grouped_columns
 from tenants.base.admin.constraint_errors import ConstraintErrors
+from tenants.base.file_sizes import file_size
 from tenants.base.row_ids import row_id
 from tenants.base.upload_concurrency import accepts_uploads
 
@@ -83,11 +83,13 @@ __all__ = [
     "collapsible",
     "file_size_column",
     "format_timestamp",
+    "html_lines",
     "json_block",
     "once_per_row",
     "parse_ids",
     "pretty_json",
     "staff_user",
+    "text_lines",
 ]
 
 LINK_STYLE: Final = "text-primary-600 dark:text-primary-500 underline"
@@ -135,6 +137,8 @@ class PageActionsAdmin(ModelAdmin):
         response = super().response_action(request, queryset, *args, **kwargs)
         page = request.POST.get(RETURN_TO_FIELD, "")
         if not page or not isinstance(response, HttpResponseRedirect):
+            return response
+        if response.url != request.get_full_path():  # the action leads elsewhere
             return response
         if self.get_object(request, page) is None:  # the action deleted it
             return response
@@ -268,7 +272,7 @@ def file_size_column(field: str, title: str = "Size") -> Callable[[Any, Any], st
 
     @admin.display(description=title, ordering=field)
     def column(_: Any, row: Any) -> str:
-        return filesizeformat(getattr(row, field))
+        return file_size(getattr(row, field))
 
     return column
 
@@ -292,3 +296,13 @@ def json_block(value: Any) -> SafeString:
 def collapsible(block: SafeString) -> SafeString:
     """Wrap a block so that it opens on a click."""
     return format_html("<details><summary>Show</summary>{}</details>", block)
+
+
+def text_lines(lines: Iterable[str]) -> SafeString:
+    """One line each, escaped."""
+    return html_lines(format_html("{}", line) for line in lines)
+
+
+def html_lines(lines: Iterable[SafeString]) -> SafeString:
+    """One line each."""
+    return format_html_join(mark_safe("<br>"), "{}", ((line,) for line in lines))

@@ -10,6 +10,7 @@ from django.db.models import ProtectedError
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.services.tenants import clean_name
+from tenants.audit.details import change
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.errors import ErrorCode, HmiError, has_dependents
 from tenants.datasets.formats.corpus import corpus_report, draft_corpus
@@ -91,7 +92,11 @@ def corpus_rename(*, corpus: Corpus, name: str, actor: Actor) -> None:
     except IntegrityError as error:
         raise _name_taken(corpus.name) from error
     audit_record(
-        verb="corpus.rename", subject=corpus.name, tenant=corpus.tenant, actor=actor, detail={"from": before}
+        verb="corpus.rename",
+        subject=corpus.name,
+        tenant=corpus.tenant,
+        actor=actor,
+        detail=change(before, corpus.name),
     )
 
 

@@ -9,6 +9,7 @@ from django.db.models import ProtectedError
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.services.tenants import clean_name
+from tenants.audit.details import change
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.errors import ErrorCode, HmiError, has_dependents
 from tenants.datasets.formats.dataset import SPLITS, DatasetOptions, draft_dataset
@@ -112,7 +113,7 @@ def dataset_rename(*, dataset: Dataset, name: str, actor: Actor) -> None:
             subject=cleaned,
             tenant=dataset.tenant,
             actor=actor,
-            detail={"from": before},
+            detail=change(before, cleaned),
         )
 
 

@@ -12,7 +12,14 @@ from playwright.sync_api import Page
 from redis import Redis
 
 from inference.queueing.heartbeat import Heartbeat
-from inference.queueing.status import DecoderStatus, Levels, Recently, TracedSpan, WorkerStatus
+from inference.queueing.status import (
+    DecoderStatus,
+    Levels,
+    Recently,
+    RecentlyGenerated,
+    TracedSpan,
+    WorkerStatus,
+)
 from tests.e2e.conftest import Enter
 from tests.e2e.gallery import furnish
 from tests.e2e.navigation import follow
@@ -53,6 +60,10 @@ def pages(page: Page, enter: Enter, world: World, files: ArtifactFiles, redis: R
     follow(page.get_by_role("button", name="Delete"))
     yield "admin-name-asked-for"
     yield from _of_long_names(page, world)
+    page.goto(_page(world.tenant, "change"))
+    follow(page.get_by_role("button", name="Open as this tenant"))
+    yield "admin-read-only-view"
+    follow(page.get_by_role("button", name="Leave"))
     page.goto("/api/docs/")
     page.locator(".opblock").first.wait_for()
     yield "api-docs"
@@ -91,6 +102,7 @@ def _workers(redis: Redis, world: World) -> None:
             device_used_bytes=31_000_000_000,
             device_total_bytes=80_000_000_000,
             recently=recently,
+            generated=RecentlyGenerated(41, 212.5, 180.0, 640.0),
             decoders=(DecoderStatus("smollm2", 12, 3, 40_000, 16, 900, 2_100, 1_250_000, 7, 18_420),),
         )
         Heartbeat(redis, name, status.encode, life_s=3600).beat()

@@ -107,11 +107,11 @@ def test_the_page_of_the_version_and_the_dashboard_warn(
 ) -> None:
     serve(world, confidence=0.41)
     owner.force_login(world.admin)
-    assert "Drift of" not in owner.get("/admin/").content.decode()
+    assert " drifted on " not in owner.get("/admin/").content.decode()
     drift_watch()
     said = f"confidence 41.0% ({CONFIDENCE:.1%} on dev)"
     shown = owner.get("/admin/").content.decode()
-    assert f"Drift of acme/triage:2 on {today().day} {today():%b}: {said}." in shown
+    assert f"acme/triage:2 drifted on {today().day} {today():%b} ({said})." in shown
     owner.force_login(world.owner)
     page = owner.get("/t/acme/models/triage/versions/2/").content.decode()
     assert f"{today().day} {today():%b %Y}: {said}" in page

@@ -17,7 +17,7 @@ from hmi_site.dashboard import disk
 from hmi_site.dashboard.navigation import MENU
 from inference.api.admission import close_gateway
 from inference.queueing.heartbeat import Heartbeat
-from inference.queueing.status import Levels, Recently, WorkerStatus
+from inference.queueing.status import DecoderStatus, Levels, Recently, RecentlyGenerated, WorkerStatus
 from inference.queueing.worker_commands import DRAIN, REFRESH, RESUME, CommandListener
 from tenants.accounts.models import Tenant, User
 from tenants.audit.models import AuditEvent
@@ -87,7 +87,12 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
     staff: Client, root: Version, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, levels=Levels(60, 25, 15, 60, 30, 40))
-    beat(redis_client, "w1", recently=recently, resident=9, hplms=10, slot_mismatches=2, last_error="no room")
+    writes: dict[str, Any] = {
+        "decoders": (DecoderStatus("smol", 2, 1),),
+        "generated": RecentlyGenerated(7, 41.5, 230, 900),
+    }
+    faults: dict[str, Any] = {"slot_mismatches": 2, "last_error": "no room"}
+    beat(redis_client, "w1", recently=recently, resident=9, hplms=10, **writes, **faults)
     job = tree_factory.jobs_in_order(
         tree_factory.new_hplm(root, "ham", tree_factory.create_tenant("globex"))
     )[0]
@@ -95,13 +100,16 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
     text = read(staff, "/admin/")
     for told in (
         "No worker serves the root bert (2 models).",
-        "w1 rejected 2 rows: a slot held another model.",
+        "w1 rejected 2 rows because a slot held another model.",
         "w1: no room",
         "1 job failed today.",
         "From the tables 60.0%",
         "Whole fragment 60.0%",
         "Rows per second312.4",
         "Median latency12 ms of 2,210 requests",
+        "Completions7 last 30 s",
+        "Tokens per second41.5",
+        "Time to first token230 ms median; p95 900 ms",
         "Running0Queued0Succeeded4 todayFailed1 today",
         "Needs attention",
     ):
@@ -111,7 +119,9 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
     monkeypatch.setattr(disk, "FILLING", 0.0)
     text = read(staff, "/admin/")
     assert "No worker serves" not in text
-    assert re.search(r"Artifact store( and uploads)?: the disk is \d+% full, [\d.]+\s[GT]B free\.", text)
+    assert re.search(
+        r"The disk of artifact store( and uploads)? is \d+% full, with [\d.]+\s[GT]B free\.", text
+    )
     told = read(staff, PAGES[2])
     assert "Models in memory7 of 10 in the worker with the fewestPinned in memory3 of 3" in told
 
@@ -125,9 +135,9 @@ def test_the_dashboard_tells_which_tenants_have_used_up_a_quota(
     limits = {"max_models": 1, "max_requests_per_day": 1, "max_storage_bytes": 1}
     Quota.unscoped.filter(tenant=tenant).update(**limits)
     text = read(staff, "/admin/")
-    assert "acme has used up its quota: models, 1 of 1." in text
-    assert "acme has used up its quota: requests today, 1 of 1." in text
-    assert re.search(r"acme has used up its quota: storage, [\d.]+\s\w+ of 1\sbyte\.", text)
+    assert "acme has used up its quota of models (1 of 1)." in text
+    assert "acme has used up its quota of requests today (1 of 1)." in text
+    assert re.search(r"acme has used up its quota of storage \([\d.]+\s\w+ of 1\sbyte\)\.", text)
     assert "domains" not in text.split("Needs attention")[1].split("Serving")[0]
     assert "Nothing needs attention" not in read(staff, "/admin/live/?slow")
 
@@ -139,10 +149,10 @@ def test_the_settings_page_shows_values_without_secrets(
     monkeypatch.setattr(env, "in_use", env.in_use | in_use | {"HMI_HTTPS": True, "HMI_RATE_TOKENS": 600})
     monkeypatch.setenv("HMI_HTTPS", "yes")
     text = read(staff, "/admin/settings/")
-    assert "HMI_SECRET_KEY hidden" in text
-    assert "HMI_RATE_TOKENS 600" in text, "a limit, not a secret"
-    assert "DATABASE_URL postgres://db:5432/hmi default" in text
-    assert "HMI_HTTPS on environment" in text
+    assert "HMI_SECRET_KEY Signs sessions and seals second factors. hidden" in text
+    assert "per minute, unless its quota says otherwise. 600" in text, "a limit, not a secret"
+    assert "postgres://db:5432/hmi Default" in text
+    assert "on Environment" in text
     assert not re.search("s3cret|pa55", text)
     client.force_login(User.objects.create_user("clerk", is_staff=True))
     assert client.get("/admin/settings/").status_code == 403

@@ -105,7 +105,7 @@ MODELS: dict[str, dict[str, Methods]] = {
 
 OWN: dict[str, Methods] = {
     "": {"GET": all_staff(200)},
-    "<app_label>/": {"GET": Staff(404, 200)},
+    "<app_label>/": {"GET": all_staff(302)},  # to the dashboard
     "<url>": both(all_staff(404)),
     "autocomplete/": looked_at(all_staff(403)),  # of nothing
     "demo/<slug:goal>/": sent(rightful()),  # asks for a confirmation

@@ -53,6 +53,7 @@ SITE: dict[str, Methods] = {
     "favicon.ico": get(everybody(302)),
     "": get(everybody(302)),
     "serving/": get(everybody(302)),
+    "leave-view/": post(everybody(302)),
 }
 
 # Of no use without the link of an invitation.

@@ -42,6 +42,7 @@ def quota_fields(**changed: str) -> dict[str, str]:
         for field in Quota._meta.get_fields()
         if isinstance(field, Field) and field.name.startswith("max_")
     }
+    shown["max_storage_bytes"] = "5"  # GB
     counts = {"TOTAL_FORMS": "1", "INITIAL_FORMS": "0"}
     return {f"quota-{count}": number for count, number in counts.items()} | {
         f"quota-0-{name}": value for name, value in (shown | changed).items()
@@ -122,7 +123,10 @@ def test_nothing_is_suspended_or_deleted_before_its_slug_is_typed(world: World, 
 
 
 def test_a_quota_and_a_name_that_are_changed_here_are_written_down(world: World, staff: Client) -> None:
-    staff.post(page(Quota, "change", quota_of(world.tenant).pk), quota_form(world, max_models="7"))
+    staff.post(
+        page(Quota, "change", quota_of(world.tenant).pk),
+        quota_form(world, max_models="7", max_storage_bytes="2.5"),
+    )
     fields = {"name": "Acme & Sons", "weight": "1", "checks_answers": "on"}
     inline = {f"quota-0-{name}": value for name, value in quota_form(world, max_domains="4").items()}
     forms = {
@@ -135,9 +139,17 @@ def test_a_quota_and_a_name_that_are_changed_here_are_written_down(world: World,
     staff.post(page(Tenant, "change", world.tenant.pk), fields | inline | forms | members | whose)
     quota = quota_of(world.tenant)
     assert (quota.max_models, quota.max_domains) == (7, 4)
+    shown = " ".join(staff.get(page(AuditEvent, "changelist")).content.decode().split())
+    assert "max storage from 5 GB to 2.5 GB" in shown
     events = AuditEvent.objects.for_tenant(world.tenant).filter(actor=world.staff).order_by("pk")
     assert list(events.values_list("verb", "detail")) == [
-        ("quota.change", {"max_models": {"from": 50, "to": 7}}),
+        (
+            "quota.change",
+            {
+                "max_models": {"from": 50, "to": 7},
+                "max_storage_bytes": {"from": 5_000_000_000, "to": 2_500_000_000},
+            },
+        ),
         ("tenant.rename", {"from": "Acme", "to": "Acme & Sons"}),
         ("quota.change", {"max_domains": {"from": 3, "to": 4}}),
     ]
@@ -148,6 +160,7 @@ def quota_form(world: World, **changed: str) -> dict[str, str]:
     quota = quota_of(world.tenant)
     names = [field.name for field in Quota._meta.fields if field.name not in ("id", "tenant")]
     now = {name: getattr(quota, name) for name in names}
+    now["max_storage_bytes"] /= 1_000_000_000  # in GB
     return {name: "" if value is None else str(value) for name, value in now.items()} | changed
 
 
@@ -237,7 +250,7 @@ def weighed(world: World, staff: Client, weight: str) -> Tenant:
 def test_a_weight_is_set_with_an_audit_event(world: World, staff: Client) -> None:
     assert weighed(world, staff, "2.5").weight == 2.5
     event = AuditEvent.objects.for_tenant(world.tenant).get(verb="tenant.set_weight")
-    assert (event.actor, event.detail) == (world.staff, {"weight": 2.5})
+    assert (event.actor, event.detail) == (world.staff, {"weight": {"from": 1.0, "to": 2.5}})
 
 
 def test_a_weight_out_of_range_is_refused_below_the_form_too(world: World) -> None:

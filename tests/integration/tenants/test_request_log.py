@@ -133,7 +133,7 @@ def test_texts_are_kept_only_while_the_tenant_keeps_texts(world: World) -> None:
     assert tenant_set_request_texts(tenant=world.tenant, keeps=False, actor=world.owner)
     assert texts() == [None, None, None]
     changes = AuditEvent.unscoped.filter(verb="tenant.set_request_texts").order_by("pk")
-    assert [event.detail["keeps_request_texts"] for event in changes] == [True, False]
+    assert [event.detail["keeps_request_texts"]["to"] for event in changes] == [True, False]
 
 
 @pytest.mark.usefixtures("logged")

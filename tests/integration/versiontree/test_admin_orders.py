@@ -134,7 +134,7 @@ def test_a_domain_that_is_kept_back_is_seen_by_nobody_until_it_is_published(
 ) -> None:
     text = tree_factory.corpus(None, "medicine")
     form = {"name": "draft", "description": "", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
-    staff.post(reverse("admin:tree_domain_add"), {**form, "unpublished": "on"})
+    staff.post(reverse("admin:tree_domain_add"), form)
     owner = Domain.unscoped.get()
     version = Version.unscoped.get(domain=owner)
     assert "is ready" in act(staff, "domain", "publish", owner)

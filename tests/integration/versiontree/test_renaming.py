@@ -44,7 +44,7 @@ def test_a_renamed_model_is_called_by_its_new_name_only(
     refused(lambda: resolve_model(acme.tenant, "spam"), ErrorCode.NOT_FOUND, "model")
     assert list(json.loads((artifact_root / "manifest.json").read_bytes())["hplms"]) == ["acme/junk:1"]
     event = AuditEvent.objects.for_tenant(acme.tenant).get(verb="model.rename")
-    assert (event.subject, event.detail) == ("acme/junk", {"from": "spam"})
+    assert (event.subject, event.detail) == ("acme/junk", {"from": "spam", "to": "junk"})
 
 
 def test_a_version_that_is_being_trained_becomes_one_of_the_renamed_model(

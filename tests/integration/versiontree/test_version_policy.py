@@ -39,10 +39,10 @@ def test_a_version_s_policy_is_resolved_with_its_name_and_is_on_record(
     assert {resolve_model(acme.tenant, name).policy for name in ("spam", "spam:1")} == {"full"}
     event = AuditEvent.unscoped.get(verb="version.policy")
     assert (event.subject, event.actor, event.tenant) == ("acme/spam:1", acme.developer, acme.tenant)
-    assert event.detail == {"policy": "full"}
+    assert event.detail == {"policy": {"from": "default", "to": "full"}}
     version_set_policy(version=model, policy="", actor=None)
     assert resolve_model(acme.tenant, "spam").policy == ""
-    assert AuditEvent.unscoped.filter(detail={"policy": "default"}).count() == 1
+    assert AuditEvent.unscoped.filter(detail={"policy": {"from": "full", "to": "default"}}).count() == 1
 
 
 def test_the_next_version_inherits_the_policy_of_the_one_it_continues(

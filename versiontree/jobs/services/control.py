@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
+from tenants.audit.details import change
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.hooks import job_owner
@@ -42,7 +43,7 @@ def job_prioritise(*, job: Job, priority: int, actor: Actor) -> Job:
     JobEvent.unscoped.create(job=job, kind="priority", message=message, data={"priority": priority})
     if queued:
         job_dispatch(job_id=job.pk, kind=job.kind, priority=priority)
-    detail = {"priority": priority}
+    detail = {"priority": change(job.priority, priority)}
     audit_record(verb="job.prioritise", subject=str(job.pk), tenant=job.tenant, actor=actor, detail=detail)
     return Job.unscoped.get(pk=job.pk)
 

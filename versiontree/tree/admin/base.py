@@ -7,8 +7,8 @@ from typing import Any, Final
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
 from tenants.base.admin.base import LINK_STYLE, ModelForm, PageActionsAdmin, collapsible, json_block
@@ -56,11 +56,6 @@ class ServiceAdmin(PageActionsAdmin):
             self.message_user(request, f"{count} {done}.", messages.SUCCESS)
 
 
-def text_lines(lines: Iterable[str]) -> SafeString:
-    """One line each, escaped."""
-    return html_lines(format_html("{}", line) for line in lines)
-
-
 def collapsed_json(figures: Any) -> SafeString | None:
     """JSON in a block that starts collapsed, numbers rounded to six digits."""
     if not figures:
@@ -75,11 +70,6 @@ def _rounded(figures: Any) -> Any:
 def text_link(address: str, text: str) -> SafeString:
     """A link."""
     return format_html('<a class="{}" href="{}">{}</a>', LINK_STYLE, address, text)
-
-
-def html_lines(lines: Iterable[SafeString]) -> SafeString:
-    """One line each."""
-    return format_html_join(mark_safe("<br>"), "{}", ((line,) for line in lines))
 
 
 # Not "dataset": the admin theme gives a form with a field of that name another meaning.

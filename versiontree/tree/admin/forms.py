@@ -63,31 +63,32 @@ class RootForm(TrainingForm):
     builds_plot = True
 
     corpus = _corpus_field(
-        required=False, help_text="A corpus of the platform. Not for decoders and roots served as they are."
+        required=False,
+        help_text="A corpus of the platform. Decoders and roots that are served as they are take none.",
     )
     as_it_is = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanSwitchWidget,
         label="Serve as it is",
-        help_text="Ready in seconds, without lookup tables. Models are computed in full, and not trained.",
+        help_text="Ready in seconds, without lookup tables. Its models run in full and cannot be trained.",
     )
     first_model = forms.CharField(
         required=False,
         widget=UnfoldAdminTextInputWidget,
         label="First model",
-        help_text="tenant/model, made of the task head or the embedding modules of the checkpoint.",
+        help_text="Its name as tenant/model. It uses the checkpoint's task head or embedding modules.",
     )
     pairs = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanSwitchWidget,
         label="Pairs",
-        help_text="The inputs of the first model are two texts.",
+        help_text="The first model takes two texts at a time.",
     )
     lower_layers = forms.IntegerField(
         required=False,
         min_value=0,
         widget=UnfoldAdminIntegerFieldWidget,
-        help_text="Instead of an encoder's preset. Default of a decoder: a third of its layers.",
+        help_text="Empty means the preset of an encoder, or a third of the layers of a decoder.",
     )
 
     class Meta:
@@ -141,14 +142,16 @@ class DomainForm(TrainingForm):
     parent = forms.ModelChoiceField(
         queryset=_ready_parents().filter(tenant=None),
         widget=SearchSelect(Version._meta.get_field("parent"), fit="parents", owner=PLATFORM),
+        label="Base model",
         help_text="A ready version of a root or domain.",
     )
     corpus = _corpus_field()
-    unpublished = forms.BooleanField(
+    publish_now = forms.BooleanField(
         required=False,
+        initial=True,
         widget=UnfoldBooleanSwitchWidget,
-        label="Unpublished",
-        help_text="Tenants do not see it until you publish it.",
+        label="Publish now",
+        help_text="Tenants see it once it is ready. Otherwise they see it when you publish it.",
     )
 
     class Meta:
@@ -166,7 +169,7 @@ class DomainForm(TrainingForm):
             corpus=data["corpus"],
             settings=self.settings(),
             **self.plot_settings(),
-            published=not data["unpublished"],
+            published=data["publish_now"],
             actor=actor,
         )
 
@@ -211,7 +214,8 @@ class HplmForm(TrainingForm):
     parent = forms.ModelChoiceField(
         queryset=_ready_parents(),
         widget=SearchSelect(Version._meta.get_field("parent"), fit="parents"),
-        help_text="A ready version of the platform or the tenant.",
+        label="Base model",
+        help_text="A ready version of a root or domain, of the platform or the tenant.",
     )
     chosen_dataset = forms.ModelChoiceField(
         label="Dataset",
@@ -224,7 +228,7 @@ class HplmForm(TrainingForm):
         initial=True,
         widget=UnfoldBooleanSwitchWidget,
         label="Quick version",
-        help_text="Version 1 answers within seconds, until version 2 is trained. Not of all tasks.",
+        help_text="Version 1 answers within seconds, until version 2 is trained. Some tasks have none.",
     )
 
     class Meta:
@@ -263,7 +267,7 @@ class HplmUpdateForm(TrainingForm):
         initial=True,
         widget=UnfoldBooleanSwitchWidget,
         label="Promote",
-        help_text="Once the new version is ready, the alias default points at it.",
+        help_text="Requests go to the new version once it is ready, unless it is worse.",
     )
 
     class Meta:

@@ -12,15 +12,20 @@ from tenants.base.admin.base import (
     ModelForm,
     ReadOnlyInline,
     admin_link,
+    format_timestamp,
+    once_per_row,
     staff_user,
+    text_lines,
 )
 from tenants.base.admin.confirm import require_typed_name
+from tenants.base.plurals import counted
 from versiontree.tree.admin.base import ServiceAdmin
 from versiontree.tree.admin.dependents import DependentsFilter
 from versiontree.tree.admin.forms import AliasForm, HplmForm, HplmUpdateForm
 from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
-from versiontree.tree.models import Alias, Hplm
+from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.canaries import canary_answers
 from versiontree.tree.services.hplms import hplm_delete, hplm_pin, hplm_unpin
 
 
@@ -113,14 +118,14 @@ class AliasAdmin(ServiceAdmin):
 
     form = AliasForm
     ordering = ("-pk",)  # by an index: nearly all are called default
-    list_display = ("name", "hplm", "version", "canary", "canary_percent", "moved_by", "moved_at")
+    list_display = ("name", "hplm", "version", "canary", "share", "since", "moved_at")
+    list_filter = (("canary", admin.EmptyFieldListFilter),)
     list_select_related = (
         "hplm__tenant",
         "version__hplm__tenant",
         "version__root",
         "canary__hplm__tenant",
         "canary__root",
-        "moved_by",
     )
     search_fields = ("name", "hplm__name", "hplm__tenant__slug")
     fields = (
@@ -131,10 +136,28 @@ class AliasAdmin(ServiceAdmin):
         "moved_by",
         "moved_at",
         "canary",
-        "canary_percent",
-        "canary_started_at",
+        "share",
+        "since",
+        "answers",
     )
     readonly_fields = tuple(name for name in fields if name not in ("version", "reason"))
+
+    @admin.display(description="Share", ordering="canary_percent")
+    def share(self, alias: Alias) -> str | None:
+        """Return the share of the requests that the canary answers."""
+        return None if alias.canary_percent is None else f"{alias.canary_percent}%"
+
+    @admin.display(description="Since (UTC)", ordering="canary_started_at")
+    def since(self, alias: Alias) -> str | None:
+        """Return when the canary began, to the second."""
+        return format_timestamp(alias.canary_started_at) if alias.canary_started_at else None
+
+    @admin.display(description="Answers since then", empty_value="-")
+    @once_per_row
+    def answers(self, alias: Alias) -> SafeString:
+        """Return what each version of a canary has answered since it began, a line each."""
+        compared = (alias.version, alias.canary) if alias.canary is not None else ()
+        return text_lines(_answered(alias, version) for version in compared)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -142,3 +165,9 @@ class AliasAdmin(ServiceAdmin):
     def save_model(self, request: HttpRequest, obj: Alias, form: ModelForm, change: bool) -> None:
         if isinstance(form, AliasForm):
             form.act(staff_user(request))
+
+
+def _answered(alias: Alias, version: Version) -> str:
+    answers = canary_answers(alias.hplm.tenant, alias, version)
+    name = "Canary" if version.pk == alias.canary_id else "Current version"
+    return f"{name} (v{version.number}): {counted(answers.requests, 'request')}, {answers.failed:,} failed."

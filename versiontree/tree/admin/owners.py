@@ -10,11 +10,11 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from tenants.base.admin.base import ModelForm, once_per_row, staff_user
+from tenants.base.admin.base import ModelForm, once_per_row, staff_user, text_lines
 from tenants.base.admin.confirm import require_typed_name
 from tenants.base.plurals import counted
 from versiontree.jobs.models import JobKind
-from versiontree.tree.admin.base import text_lines, text_link
+from versiontree.tree.admin.base import text_link
 from versiontree.tree.admin.dependents import DependentsFilter, dependent_links
 from versiontree.tree.admin.forms import CHECK, DomainForm, DomainUpdateForm, RootForm, RootSettingsForm
 from versiontree.tree.admin.root_check import check_facts
@@ -63,7 +63,7 @@ class RootAdmin(VersionedAdmin):
 
     kind = VersionKind.ROOT
     form = RootForm
-    adds = "Register and convert"
+    adds = SafeString('Register<span class="hmi-converts"> and convert</span>')
     next_form = RootSettingsForm
     change_form_before_template = "admin/tree/root_check.html"
     shown = (

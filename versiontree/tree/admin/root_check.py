@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from django.template.defaultfilters import filesizeformat
-
+from tenants.base.file_sizes import file_size
 from tenants.base.plurals import counted
 from versiontree.tree.checkpoint_report import CheckpointReport
 from versiontree.tree.selectors.conversion_estimates import ConversionEstimate
@@ -38,18 +37,18 @@ def _checkpoint(report: CheckpointReport) -> Iterator[tuple[str, str]]:
     if report.modules:
         yield "Embedding modules", ", ".join(report.modules)
     if report.files:
-        named = ", ".join(f"{file.name} ({filesizeformat(file.size)})" for file in report.files)
+        named = ", ".join(f"{file.name} ({file_size(file.size)})" for file in report.files)
         yield "Files", named
 
 
 def _estimate(estimate: ConversionEstimate) -> Iterator[tuple[str, str]]:
     yield "Layers below the cut", f"{estimate.lower_layers:,}"
-    yield "Memory, upper layers", f"{filesizeformat(estimate.upper_bytes)} in bfloat16"
+    yield "Memory, upper layers", f"{file_size(estimate.upper_bytes)} in bfloat16"
     if estimate.lower_bytes:
-        yield "Memory, lower layers", f"{filesizeformat(estimate.lower_bytes)}, for the level full"
-    yield "Disk", filesizeformat(estimate.disk_bytes)
+        yield "Memory, lower layers", f"{file_size(estimate.lower_bytes)}, for the level full"
+    yield "Disk", file_size(estimate.disk_bytes)
     if estimate.table_bytes:
-        yield "Table", f"{filesizeformat(estimate.table_bytes)}, and the rows of the corpus"
+        yield "Table", f"{file_size(estimate.table_bytes)}, and the rows of the corpus"
     if estimate.seconds is not None:
         past = counted(estimate.past_jobs, "past conversion") if estimate.past_jobs else "other machines"
         yield "Conversion", f"{_minutes(estimate.seconds)}, roughly (from {past})"

@@ -9,9 +9,17 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from tenants.base.admin.base import ModelForm, ReadOnlyInline, admin_link, once_per_row, staff_user
+from tenants.base.admin.base import (
+    ModelForm,
+    ReadOnlyInline,
+    admin_link,
+    html_lines,
+    once_per_row,
+    staff_user,
+    text_lines,
+)
 from versiontree.jobs.models import Job, JobState
-from versiontree.tree.admin.base import STATE_COLOURS, ServiceAdmin, ServiceForm, html_lines, text_lines
+from versiontree.tree.admin.base import STATE_COLOURS, ServiceAdmin, ServiceForm
 from versiontree.tree.admin.dependents import dependent_links
 from versiontree.tree.models import Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.models.version import VersionKind, VersionState

@@ -7,7 +7,6 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
-from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
@@ -22,13 +21,15 @@ from tenants.base.admin.base import (
     parse_ids,
     pretty_json,
     staff_user,
+    text_lines,
 )
 from tenants.base.errors import HmiError
+from tenants.base.file_sizes import file_size
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.transfer.archive.sources import zip_response
 from versiontree.transfer.services.version_export import version_download
-from versiontree.tree.admin.base import STATE_COLOURS, VERSION_NAME, ServiceAdmin, collapsed_json, text_lines
+from versiontree.tree.admin.base import STATE_COLOURS, VERSION_NAME, ServiceAdmin, collapsed_json
 from versiontree.tree.admin.forms import VersionForm
 from versiontree.tree.models import Artifact, Version, VersionArtifact
 from versiontree.tree.models.version import VersionKind, VersionState
@@ -63,7 +64,7 @@ class VersionArtifactInline(ReadOnlyInline):
     @admin.display(description="Size")
     def size(self, link: VersionArtifact) -> str:
         """The size, in units."""
-        return filesizeformat(link.artifact.size)
+        return file_size(link.artifact.size)
 
 
 @admin.register(Version)
@@ -171,7 +172,7 @@ class VersionAdmin(AutocompleteFilterAdmin, ServiceAdmin):
         """Download one version."""
         return self._download(request, rows, branch=False)
 
-    @admin.action(description="Export including base models", permissions=["operate"])
+    @admin.action(description="Export with base models", permissions=["operate"])
     def export_branch(self, request: HttpRequest, rows: QuerySet[Version]) -> StreamingHttpResponse | None:
         """Download one version with its domains and its root."""
         return self._download(request, rows, branch=True)
@@ -245,7 +246,7 @@ class ArtifactAdmin(NoAddOrChangeAdmin, ServiceAdmin):
     @admin.display(description="Size", ordering="size")
     def shown_size(self, artifact: Artifact) -> str:
         """The size, in units."""
-        return filesizeformat(artifact.size)
+        return file_size(artifact.size)
 
     @admin.display(description="Files")
     def shown_files(self, artifact: Artifact) -> SafeString:

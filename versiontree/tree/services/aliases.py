@@ -6,6 +6,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils import timezone
 
+from tenants.audit.details import change
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.errors import ErrorCode, HmiError, require_found
 from versiontree.names import require_slug
@@ -130,14 +131,17 @@ def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason
 
     The caller has validated the version and opened the transaction.
     """
-    alias = Alias.unscoped.select_for_update().filter(hplm=hplm, name=name).first()
+    aliases = Alias.unscoped.select_for_update(of=("self",)).select_related("version")
+    alias = aliases.filter(hplm=hplm, name=name).first()
     before = alias.version_id if alias else None
     if alias is not None and before == version.pk:
         return alias
     now = timezone.now()
+    detail: dict[str, object] = {"version": version.number, "reason": reason}
     if alias is None:
         alias = Alias(hplm=hplm, name=name)
-    detail = {"version": version.number, "reason": reason}
+    else:
+        detail["version"] = change(alias.version.number, version.number)
     if alias.canary is not None:
         detail["ended_canary"] = alias.canary.number
     alias.version, alias.moved_by, alias.moved_at = version, person(actor), now

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from tenants.accounts.models import Tenant
+from tenants.audit.details import change
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base import hooks
 from tenants.base.errors import ErrorCode, HmiError, has_dependents
@@ -174,7 +175,11 @@ def hplm_rename(*, hplm: Hplm, name: str, actor: Actor) -> Hplm:
     hplm.name = locked.name = name
     locked.save(update_fields=["name"])
     audit_record(
-        verb="model.rename", subject=str(locked), tenant=locked.tenant, actor=actor, detail={"from": before}
+        verb="model.rename",
+        subject=str(locked),
+        tenant=locked.tenant,
+        actor=actor,
+        detail=change(before, name),
     )
     manifest_publish_on_commit()
     return locked
@@ -240,14 +245,14 @@ def version_set_policy(*, version: Version, policy: str, actor: Actor) -> Versio
     if policy in (VersionPolicy.TABLE, VersionPolicy.CASCADE):
         tables_check(version, param="policy")
     hplm = hplm_lock(hplm=version.hplm)
+    before, version.policy = version.policy, policy
     Version.unscoped.filter(pk=version.pk).update(policy=policy)
-    version.policy = policy
     audit_record(
         verb="version.policy",
         subject=str(version),
         tenant=hplm.tenant,
         actor=actor,
-        detail={"policy": policy or "default"},
+        detail={"policy": change(before or "default", policy or "default")},
     )
     return version
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from django.db import transaction
 
+from tenants.audit.details import change
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.models import Hplm, Root
@@ -29,9 +30,9 @@ def source_url_check(text: str) -> str:
 @transaction.atomic
 def hplm_set_license(*, hplm: Hplm, license: str, actor: Actor) -> Hplm:  # noqa: A002
     """Set the license of a model. Raises ``invalid_field``."""
-    hplm.license = license_check(license)
+    before, hplm.license = hplm.license, license_check(license)
     hplm.save(update_fields=["license"])
-    detail = {"license": hplm.license}
+    detail = {"license": change(before, hplm.license)}
     audit_record(verb="model.license", subject=str(hplm), tenant=hplm.tenant, actor=actor, detail=detail)
     return hplm
 
@@ -39,8 +40,9 @@ def hplm_set_license(*, hplm: Hplm, license: str, actor: Actor) -> Hplm:  # noqa
 @transaction.atomic
 def root_set_license(*, root: Root, license: str, source_url: str, actor: Actor) -> Root:  # noqa: A002
     """Set the license of a root and the URL where it was published. Raises ``invalid_field``."""
+    before = {"license": root.license, "source_url": root.source_url}
     root.license, root.source_url = license_check(license), source_url_check(source_url)
     root.save(update_fields=["license", "source_url"])
-    detail = {"license": root.license, "source_url": root.source_url}
+    detail = {name: change(old, getattr(root, name)) for name, old in before.items()}
     audit_record(verb="root.license", subject=root.name, tenant=None, actor=actor, detail=detail)
     return root

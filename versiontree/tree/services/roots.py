@@ -76,21 +76,12 @@ def root_register(
     if lower_layers is not None:
         checked |= settings_check(JobKind.CONVERT, {"lower_layers": lower_layers}, chosen)
     config: dict[str, Any] = {"source": location, "settings": checked}
-    if chosen == RootKind.DECODER and (first_model or not convert):
-        param = FIRST_MODEL if first_model else CONVERT
-        message = "A decoder is copied as it is, and has no task head."
-        raise HmiError(ErrorCode.INVALID_FIELD, message, param=param)
-    if chosen == RootKind.ENCODER and convert:
+    if _is_converted(chosen, convert=convert, first_model=first_model, corpus=corpus):
         longest = cast("int | None", checked.get("max_tokens"))
         table = table_check(
             alpha=alpha, budget_mb=budget_mb, vectors=vectors, default={"alpha": DEFAULT_ALPHA}
         )
         config |= _table_config(location, corpus, table, longest)
-    elif corpus is not None:
-        message = "A decoder is not converted, so it takes no corpus."
-        if chosen == RootKind.ENCODER:
-            message = "A root that is served as it is takes no corpus. Convert it, or leave the corpus out."
-        raise HmiError(ErrorCode.INVALID_FIELD, message, param="corpus")
     elif chosen == RootKind.ENCODER:
         config[CONVERT] = False
     with transaction.atomic():
@@ -110,6 +101,25 @@ def root_register(
         detail = {"kind": str(chosen), "source": location}
         audit_record(verb="root.register", subject=name, tenant=None, actor=actor, detail=detail)
     return version
+
+
+def _is_converted(kind: RootKind, *, convert: bool, first_model: str, corpus: Corpus | None) -> bool:
+    """Whether jobs convert a root instead of copying it.
+
+    Raises ``invalid_field`` for what a root that is copied does not take.
+    """
+    if kind == RootKind.DECODER and (first_model or not convert):
+        param = FIRST_MODEL if first_model else CONVERT
+        message = "A decoder is copied as it is, and has no task head."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param=param)
+    if kind == RootKind.ENCODER and convert:
+        return True
+    if corpus is not None:
+        message = "A decoder is not converted, so it takes no corpus."
+        if kind == RootKind.ENCODER:
+            message = "A root that is served as it is takes no corpus. Convert it, or leave the corpus out."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="corpus")
+    return False
 
 
 @transaction.atomic

@@ -3,7 +3,7 @@
 import pytest
 
 from inference.engine.trace import Trace
-from inference.serving.recent import BATCHES_SHOWN, KEPT, WINDOW_S, Recent
+from inference.serving.recent import BATCHES_SHOWN, KEPT, WINDOW_S, Recent, RecentGeneration
 from tests.unit.fake_clock import FakeClock
 
 
@@ -53,3 +53,19 @@ def test_how_fast_requests_are_answered_is_of_the_time_when_others_waited() -> N
     recent.behind(5, 340, 1.0)
     assert recent.rates().behind_per_s == pytest.approx(5.0)
     assert recent.rates().behind_tokens_per_s == pytest.approx(250.0)
+
+
+def test_generation_counts_tokens_and_first_tokens_of_the_window_alone() -> None:
+    clock = FakeClock(100.0)
+    recent = RecentGeneration(clock)
+    recent.generated(9_000)
+    recent.began(9.0)
+    recent.ended()
+    clock.now += WINDOW_S + 1
+    for _ in range(3):
+        recent.generated(200)
+        recent.began(0.25)
+    recent.ended()
+    rates = recent.rates()
+    assert (rates.completions, rates.first_token_p50_ms, rates.first_token_p95_ms) == (1, 250.0, 250.0)
+    assert rates.tokens_per_s == pytest.approx(600 / WINDOW_S)
