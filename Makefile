@@ -46,8 +46,9 @@ slow: dev ## the tests that take longer: in a browser, of processes that are kil
 both: dev ## the tests and the slow ones, collected once
 	@exec $(RUN) -m pytest $(PARALLEL) -m "not thorough" $(ARGS)
 
-thorough: dev ## the tests at full scale: ten thousand models, a soak, gigabytes, every benchmark, other families, the administration
-	@exec $(RUN) -m pytest $(PARALLEL) -m thorough $(ARGS)
+thorough: dev ## the tests at full scale: ten thousand models, a soak, gigabytes, every benchmark, other families, the administration, all made-up requests
+	@$(RUN) -m pytest $(PARALLEL) -m thorough $(ARGS)
+	@HMI_FUZZ_CASES=1 exec $(RUN) -m pytest $(PARALLEL) tests/integration/fuzz tests/integration/contract
 
 gpu: dev ## the tests that need a GPU, one after another; they are skipped where PyTorch finds none
 	@exec $(RUN) -m pytest -m gpu $(ARGS)

@@ -23,12 +23,15 @@ if why_no_gpu():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # How long an example takes says more about what else runs on the machine than about the code.
-hypothesis.settings.register_profile("untimed", deadline=None)
+# A run draws other examples than the one before, but in CI: what few of them miss, later ones may find.
+hypothesis.settings.register_profile("untimed", deadline=None, max_examples=40)
 hypothesis.settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test by its folder, as in `pytest -m unit`, and as slow where all of its folder are."""
+    """Mark every test by its folder, as in `pytest -m unit`, and as slow where all of its folder are. Files
+    with slow tests come first: what the processes of a run do last is short, so that none waits for others.
+    """
     root = Path(__file__).parent
     for item in items:
         folder = item.path.relative_to(root).parts[0] if item.path.is_relative_to(root) else ""
@@ -36,6 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(getattr(pytest.mark, folder))
         if folder in SLOW_FOLDERS:
             item.add_marker(pytest.mark.slow)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

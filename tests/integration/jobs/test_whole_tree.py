@@ -31,7 +31,7 @@ from versiontree.tree.resolution import resolve_model
 from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.services.domains import domain_create
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture

@@ -125,8 +125,10 @@ def roles_made(job: Job) -> tuple[str, ...]:
 
 def not_worse(job: Job) -> dict[str, Any]:
     """What an evaluate job reports of an update that is as good as the current version; else nothing."""
+    if job.kind != JobKind.EVALUATE or job.version.state != VersionState.BUILDING:
+        return {}
     current = default_of(job.version)
-    if job.kind != JobKind.EVALUATE or job.version.state != VersionState.BUILDING or current is None:
+    if current is None:
         return {}
     paired = {"rows": 20, "left_out": 0, "metric": "accuracy", "old": 0.9, "new": 0.9, "p_value": 1.0}
     return {AGAINST: {"version": current.number, "dev": paired, "test": paired}}
@@ -144,7 +146,8 @@ def do_job(job: Job, **metrics: Any) -> Job:
 @platform_scope()
 def do_jobs(version: Version) -> Version:
     """Run all the jobs of a version."""
-    while (job := Job.unscoped.filter(version=version, state=JobState.QUEUED).first()) is not None:
+    queued = Job.unscoped.filter(version=version, state=JobState.QUEUED).select_related("version__root")
+    while (job := queued.first()) is not None:
         do_job(job)
     return Version.unscoped.get(pk=version.pk)
 

@@ -165,6 +165,6 @@ def machine(redis_url: str) -> type[QueueMachine]:
 
 def test_every_accepted_request_gets_exactly_one_answer(machine: type[QueueMachine]) -> None:
     machine.TestCase.settings = settings(
-        max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
     )
     machine.TestCase("runTest").debug()

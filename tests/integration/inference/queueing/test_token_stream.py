@@ -358,6 +358,6 @@ def machine(redis_url: str) -> type[CompletionMachine]:
 
 def test_no_token_is_lost_or_repeated_whoever_dies(machine: type[CompletionMachine]) -> None:
     machine.TestCase.settings = settings(
-        max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=20, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
     )
     machine.TestCase("runTest").debug()

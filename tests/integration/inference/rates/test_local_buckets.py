@@ -75,7 +75,7 @@ def test_many_threads_of_many_processes_get_what_the_limit_allows_and_no_more(
     assert 100 <= let <= 100 + flowed + 1
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     per_minute=st.integers(1, 5000),
     acts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3000), st.booleans()), max_size=40),
@@ -103,7 +103,7 @@ def of_today(amount: int, *, counted: int = 0) -> DailyLimit:
     return DailyLimit("tenant:1:requests a day:today", "tenant", "requests a day", amount, counted)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     amount=st.integers(1, 1200),
     counted=st.integers(0, 40),

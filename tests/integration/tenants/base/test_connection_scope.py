@@ -68,7 +68,7 @@ def test_a_tenant_that_is_not_saved_has_no_scope() -> None:
         pass
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
         st.sampled_from([*ALL, "platform", "nobody", "begin", "commit", "roll back", "close", "spoil"]),

@@ -145,6 +145,7 @@ def test_a_step_that_is_larger_than_the_first_does_not_replace_it(first: Parts, 
         sgmv.refresh(Segments.of(step))
 
 
+@pytest.mark.slow
 def test_every_kernel_compiles_for_every_generation_of_gpus(tmp_path: Path) -> None:
     """From T4 and A100 to H100, in each dtype. Neither a GPU nor a driver is needed, nor a cache read. None
     loads factors or inputs of half precision number by number."""

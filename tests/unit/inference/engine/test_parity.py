@@ -31,7 +31,7 @@ def executor(request: pytest.FixtureRequest, shared_world: EngineWorld) -> Execu
     return shared_world.executor(request.param)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mix=mixes)
 def test_any_mix_of_rows_equals_the_reference(
     executor: Executor, shared_world: EngineWorld, mix: list[tuple[int, str, Level]]
