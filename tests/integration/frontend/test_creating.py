@@ -76,7 +76,7 @@ def test_each_step_carries_what_the_others_have(owner: Client, world: World) -> 
     assert (step_of(data), "Tickets" in data.content.decode()) == ("Data", True)
     assert "No dev or test file was given. Each gets 10% of the training rows." in data.content.decode()
     parent = owner.get(NEW, at("parent", dataset=world.dataset.pk))
-    assert step_of(parent) == "Parent"
+    assert step_of(parent) == "Base model"
     settings = owner.get(NEW, at("settings", dataset=world.dataset.pk, parent=world.domain.pk))
     assert step_of(settings) == "Settings"
     assert 'name="name" value="tickets"' in settings.content.decode()
@@ -184,7 +184,7 @@ def begun(name: str) -> list[dict[str, Any]]:
     [
         ({"dataset": ""}, "Data", "Choose a dataset."),
         ({"dataset": "999999"}, "Data", "There is no such dataset."),
-        ({"parent": "none"}, "Parent", "Choose a parent."),
+        ({"parent": "none"}, "Base model", "Choose a base model."),
         ({"name": "Complaints"}, "Settings", "lower-case"),
         ({"name": "triage"}, "Settings", "A model named"),
         ({"epochs": "0"}, "Settings", "greater than or equal to 1"),
@@ -213,7 +213,7 @@ def test_the_parent_that_holds_most_of_the_dataset_is_recommended_and_chosen(
 ) -> None:
     waiting = owner.get(NEW, at("parent", dataset=world.dataset.pk)).content.decode()
     assert "checked" not in waiting.split("<main")[1]
-    assert "Measuring coverage of 2 more tables" in waiting
+    assert "Finding the best match for your texts." in waiting
     measured(world)
     shown = owner.get(NEW, at("parent", dataset=world.dataset.pk))
     radios = [one for one in Page(shown.content.decode()).tags["input"] if one.get("name") == "parent"]
@@ -221,7 +221,7 @@ def test_the_parent_that_holds_most_of_the_dataset_is_recommended_and_chosen(
         (str(world.domain.pk), True),
         (str(world.root.pk), False),
     ]
-    assert "cover 70.0% of the fragments of your texts" in shown.content.decode()
+    assert "It knows most of the phrases in your texts" in shown.content.decode()
     chosen = owner.get(NEW, at("parent", dataset=world.dataset.pk, parent=world.root.pk))
     radios = [one for one in Page(chosen.content.decode()).tags["input"] if one.get("name") == "parent"]
     assert [one["value"] for one in radios if "checked" in one] == [str(world.root.pk)]

@@ -51,6 +51,14 @@ def test_who_came_first_is_served_first_and_jobs_that_wait_for_another_have_no_p
     assert queue_positions([*map(again, first), *second]) == {second[0].pk: 1}
 
 
+def test_a_job_that_takes_longer_than_all_past_ones_says_so(owner: Client, world: World) -> None:
+    job = made(world, "slow")[0]
+    start(job)
+    assert "longer than usual" not in page_of(owner, job)
+    Job.unscoped.filter(pk=job.pk).update(started_at=timezone.now() - timedelta(days=1))
+    assert "This job takes longer than usual. Past jobs of its kind" in page_of(owner, job)
+
+
 def test_the_mark_of_a_job_differs_exactly_when_its_page_would(world: World) -> None:
     ahead, job = made(world, "one")[0], made(world, "two")[0]
     words: list[str] = []
