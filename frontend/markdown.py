@@ -23,7 +23,7 @@ def card_html(card: str) -> SafeString:
     tokens = parser.parse(_without_front_matter(card))
     if tokens and tokens[0].type == "heading_open":
         del tokens[:3]
-    html = parser.renderer.render(tokens, parser.options, {})
+    html: str = parser.renderer.render(tokens, parser.options, {})
     return mark_safe(html)  # noqa: S308 - raw HTML is off, so that all text is escaped
 
 

@@ -49,7 +49,7 @@ def test_metrics_of_two_versions_stand_above_the_rows_that_changed(
     assert answer.redirect_chain[-1][0] == "/t/acme/models/triage/versions/2/compare/1/"
     accuracy = lines_of(answer.context["comparison"])["Accuracy"]
     assert not accuracy.same
-    assert "Version comparison" in answer.content.decode()
+    assert "Settings and metrics" in answer.content.decode()
 
 
 def test_chosen_models_are_compared_by_their_default_versions(owner: Client, world: World) -> None:

@@ -53,10 +53,12 @@ def test_who_came_first_is_served_first_and_jobs_that_wait_for_another_have_no_p
 
 def test_a_job_that_takes_longer_than_all_past_ones_says_so(owner: Client, world: World) -> None:
     job = made(world, "slow")[0]
+    took(fine_tune=3600)
     start(job)
     assert "longer than usual" not in page_of(owner, job)
     Job.unscoped.filter(pk=job.pk).update(started_at=timezone.now() - timedelta(days=1))
-    assert "This job takes longer than usual. Past jobs of its kind" in page_of(owner, job)
+    told = "This job takes longer than usual. Past jobs of its kind on this machine took about 60 minutes."
+    assert told in page_of(owner, job)
 
 
 def test_the_mark_of_a_job_differs_exactly_when_its_page_would(world: World) -> None:
@@ -90,7 +92,10 @@ def test_the_phases_of_the_last_attempt_are_told_in_order(owner: Client, world: 
         job_event(job_id=job.pk, kind="running")
         for phase in attempt:
             job_event(job_id=job.pk, kind="stage", message=phase)
-    assert re.findall(r"<li[^>]*>(Look up|Fine-tune) ", page_of(owner, job)) == ["Look up", "Fine-tune"]
+    assert re.findall(r"<li[^>]*>(Preparing data|Training) ", page_of(owner, job)) == [
+        "Preparing data",
+        "Training",
+    ]
 
 
 def test_a_failure_is_told_with_where_it_was_and_what_to_do(owner: Client, world: World) -> None:
@@ -100,7 +105,7 @@ def test_a_failure_is_told_with_where_it_was_and_what_to_do(owner: Client, world
     page = page_of(owner, job)
     assert "The loss is not a number." in page
     facts = dict(Page(page).facts)
-    assert facts["Where"].startswith("phase “fine-tune”, at 40.0%, attempt 1 of 3")
+    assert facts["Where"].startswith("phase “training”, at 40.0%, attempt 1 of 3")
     assert facts["What to do"] == "Train again with a smaller learning rate."
     assert facts["Code"] == "training_diverged"
     of_version = owner.get("/t/acme/models/one/versions/1/").content.decode()
@@ -224,7 +229,7 @@ def test_a_tenant_has_a_share_of_the_streams_and_others_have_theirs(world: World
 
 def clone_link(client: Client, job: Job) -> str:
     """Where the job's page leads."""
-    link = re.search(r'href="([^"]+)">Duplicate<', page_of(client, job))
+    link = re.search(r'href="([^"]+)">Train again with these settings<', page_of(client, job))
     assert link is not None
     return link[1].replace("&amp;", "&")
 
@@ -259,4 +264,4 @@ def test_a_domain_is_cloned_with_its_corpus_coverage_and_settings(owner: Client,
 
 def test_what_was_made_from_nothing_that_is_there_cannot_be_cloned(owner: Client, world: World) -> None:
     Version.unscoped.filter(pk=world.hplm.pk).update(dataset=None)
-    assert ">Duplicate<" not in page_of(owner, jobs_in_order(world.hplm)[0])
+    assert ">Train again with these settings<" not in page_of(owner, jobs_in_order(world.hplm)[0])
