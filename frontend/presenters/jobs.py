@@ -153,7 +153,7 @@ def stage_label(stage: str) -> str:
 
 
 def _metric_text(name: str, value: object) -> str:
-    if name == "bytes":
+    if name == "bytes" and isinstance(value, int | float):
         return filesizeformat(value)
     if name.endswith("share") and isinstance(value, int | float):
         return percent(value)

@@ -268,7 +268,7 @@ def card(request: TenantRequest, name: str, number: int) -> HttpResponse:
     model = hplm_of(request.access.tenant, name)
     version = hplm_version(model, number)
     text = version_card(version)
-    context = {"version": version, "card": text, "html": card_html(text)}
+    context: dict[str, Any] = {"version": version, "card": text, "html": card_html(text)}
     if version.state == VersionState.READY:
         offer = callable_hplm(model.tenant, f"{model.name}:{number}")
         context["calls"] = sample_calls(request, model.tenant, offer)
