@@ -10,8 +10,9 @@ from typing import Final
 from django.conf import settings
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
+
+from frontend.markdown import markdown_parser
 
 FOLDER: Final[Path] = settings.BASE_DIR / "docs"
 IMAGES: Final = FOLDER / "images"
@@ -167,7 +168,7 @@ def search(words: str, limit: int = HITS, *, titles_only: bool = False) -> list[
 
 def render(source: str) -> SafeString:
     """Return the HTML of a text in Markdown, without its first heading."""
-    markdown = _markdown()
+    markdown = markdown_parser()
     _, _, _, *tokens = _prepared(markdown.parse(source))
     html: str = markdown.renderer.render(tokens, markdown.options, {})
     return mark_safe(html)  # noqa: S308 - raw HTML is off, so that all text is escaped
@@ -186,13 +187,6 @@ def _source(name: str) -> str:
 @lru_cache
 def _rendered(name: str) -> SafeString:
     return render(_source(name))
-
-
-def _markdown() -> MarkdownIt:
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
-    markdown.add_render_rule("table_open", lambda *_: '<div class="scroll"><table class="table">')
-    markdown.add_render_rule("table_close", lambda *_: "</table></div>")
-    return markdown
 
 
 def _prepared(tokens: Sequence[Token]) -> Iterator[Token]:

@@ -1,6 +1,6 @@
 """Forms for domains, models and aliases. They offer only rows that the tenant may use."""
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from django import forms
 
@@ -28,6 +28,8 @@ NO_CORPUS = MissingObject("You have no corpus yet.", "frontend:corpus_new", "Upl
 NO_DATASET = MissingObject(
     "You have no dataset for this task yet.", "frontend:dataset_new", "Upload a dataset"
 )
+USUAL_ALIASES: Final = ("production", "staging")
+"""Names that are offered for a new alias."""
 NO_PARENT = MissingObject("No root is ready yet. Ask your administrator to register one.")
 
 
@@ -90,19 +92,31 @@ class ModelUpdateForm(TrainingForm):
 
 
 class AliasForm(RowChoiceForm):
-    """The new version of an alias, and the reason."""
+    """The new version of an alias, and the reason. Usual names are offered beside those that exist."""
 
-    name = slug_field("Alias", is_final=True)
+    name = forms.ChoiceField(label="Alias", required=False)
+    new_name = slug_field("Another name")
     version = RowChoiceField(label="Version")
     reason = forms.CharField(label="Reason", max_length=200)
 
     def __init__(self, hplm: Hplm, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["name"].initial = DEFAULT_ALIAS
-        self.fields["name"].help_text = "An existing alias, or a new name such as production."
-        self.fields["name"].widget.attrs["list"] = "alias-names"
+        existing = [alias.name for alias in hplm.aliases.all()]
+        names = dict.fromkeys([DEFAULT_ALIAS, *existing, *USUAL_ALIASES])
+        offered = [(name, f"@{name}" if name in existing else f"@{name} (new)") for name in names]
+        cast("forms.ChoiceField", self.fields["name"]).choices = [*offered, ("", "another name")]
+        self.fields["new_name"].required = False
+        self.fields["new_name"].help_text = "Only for an alias that is not in the list."
         ready = versions_of(hplm).filter(state=VersionState.READY)
         self.row_field("version").offer((version, f"v{version.number}") for version in ready)
+
+    def clean(self) -> dict[str, Any]:
+        """Take the other name if it is given. Without any name the list has the error."""
+        cleaned = super().clean() or {}
+        cleaned["name"] = cleaned.get("new_name") or cleaned.get("name", "")
+        if not cleaned["name"] and not self.errors:
+            self.add_error("name", "Choose an alias, or enter another name.")
+        return cleaned
 
 
 class RollbackForm(forms.Form):

@@ -59,6 +59,6 @@ def _figures(version: Version, answers: AnswerDay, share: int, comparable: bool)
         ("Failed", f"{answers.failed:,}"),
         ("Texts", f"{answers.texts:,}"),
         ("Confidence", percent(answers.mean_confidence)),
-        ("Escalated", percent(answers.escalated_share)),
-        ("Whole fragments", percent(answers.coverage[0] if answers.coverage else None)),
+        ("Recomputed", percent(answers.escalated_share)),
+        ("Known phrases", percent(answers.coverage[0] if answers.coverage else None)),
     ]

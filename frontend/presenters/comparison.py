@@ -104,7 +104,7 @@ def _about(version: Version) -> dict[str, str]:
     return {
         "Status": style_of(version.state).label,
         "Dataset": str(dataset.get("name", "")),
-        "Parent": above,
+        "Base model": above,
     }
 
 

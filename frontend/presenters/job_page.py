@@ -76,6 +76,13 @@ def ready_estimate(version: Version, left: EstimateRange | None) -> dict[str, st
     return {"what": what, "time": time_range(left)}
 
 
+def outlasted_text(past: EstimateRange | None) -> str:
+    """Return the notice of a job that takes longer than all past ones, whose range is given."""
+    if past is None:
+        return ""
+    return f"This job takes longer than usual. Past jobs of its kind on this machine took {time_range(past)}."
+
+
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
     """A ready version of a model with its main metric, the version before it on the same rows, and whether it

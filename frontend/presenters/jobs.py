@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 
 from frontend.presenters.formatting import metric_label, metric_name, metric_value, percent
 from frontend.status import SKIPPED
+from tenants.base.file_sizes import file_size
 from versiontree.jobs.models import Job, JobKind, JobState
 from versiontree.jobs.selectors import queue_positions
 from versiontree.tree.models import Version
@@ -153,8 +153,8 @@ def stage_label(stage: str) -> str:
 
 
 def _metric_text(name: str, value: object) -> str:
-    if name == "bytes":
-        return filesizeformat(value)
+    if name == "bytes" and isinstance(value, int | float):
+        return file_size(value)
     if name.endswith("share") and isinstance(value, int | float):
         return percent(value)
     if isinstance(value, float):

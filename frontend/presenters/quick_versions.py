@@ -86,7 +86,7 @@ def _building(version: Version) -> _Building | None:
 
 
 def _place(place: int) -> str:
-    return "first in line" if place == 1 else f"number {place:,} in the queue"
+    return "first in line" if place == 1 else f"number {place:,} in line"
 
 
 def _headline(

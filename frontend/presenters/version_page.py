@@ -33,7 +33,7 @@ PARTS = {
     Role.LOWER: "Lower layers",
     Role.PLOT: "Lookup table",
     Role.HPLM: "Adapter and classifier",
-    Role.CASCADE: "Cascade",
+    Role.CASCADE: "Balanced mode",
 }
 DECODER_PARTS = {Role.ROOT: "Decoder", Role.HPLM: "LoRA"}
 """Those that have another name below a decoder root."""

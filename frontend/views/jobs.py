@@ -21,13 +21,14 @@ from frontend.presenters.job_page import (
     configuration_of,
     event_rows,
     job_metrics,
+    outlasted_text,
     phases_of,
     quick_answering,
     ready_estimate,
     trained_domain,
     trained_model,
 )
-from frontend.presenters.jobs import JobRow, job_row, job_rows, reported_metrics
+from frontend.presenters.jobs import JobRow, job_row, job_rows, reported_metrics, stage_label
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action
 from frontend.status import style_of
 from inference.api.pending_response import ON_EVENT_LOOP
@@ -42,7 +43,7 @@ from versiontree.jobs.selectors import (
 )
 from versiontree.jobs.services.control import job_cancel, job_retry
 from versiontree.jobs.services.notices import jobs_mark_seen
-from versiontree.tree.selectors.readiness import time_until_ready
+from versiontree.tree.selectors.readiness import past_range_left_behind, time_until_ready
 
 EVENTS_SHOWN = 40
 LOG_LINES = 200
@@ -162,6 +163,8 @@ def _live(tenant: Tenant, job: Job) -> dict[str, Any]:
         "trained": None if job.is_active else trained_model(job.version),
         "trained_domain": None if job.is_active else trained_domain(job.version),
         "cancelled_by": cancelled_by(job.events.order_by("-pk")) if job.state == JobState.CANCELLED else "",
+        "failed_in": stage_label(job.stage) or "starting",
+        "outlasted": outlasted_text(past_range_left_behind(job)),
         "ready": ready_estimate(job.version, time_until_ready(job.version, jobs)),
         "charts": job_charts(job),
         "notice": notice_of(job),

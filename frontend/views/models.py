@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.lists import ModelsForm
 from frontend.forms.tree import AliasForm, CanaryForm, ModelDetailsForm, ModelUpdateForm
+from frontend.markdown import card_html
 from frontend.presenters.canaries import canary_trials
 from frontend.presenters.charts import line_chart
 from frontend.presenters.cloning import duplicate_url
@@ -34,7 +35,7 @@ from tenants.usage.selectors import UsageBy, UsageFilter, usage_by
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
-from versiontree.tree.models.version import VersionKind
+from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.alias_history import alias_history
 from versiontree.tree.selectors.bases import base_root_kind
 from versiontree.tree.selectors.browsing import branch_summaries, hplm_counts, hplm_summaries, hplms_search
@@ -60,8 +61,6 @@ VERSIONS_SHOWN = 5
 PARTS = ("Overview", "Evaluation", "Usage", "Lineage", "Settings")
 """The parts of the page of a model, one of which is shown at a time."""
 USAGE_DAYS = 30
-USUAL_ALIASES = ("production", "staging")
-"""Names that are offered for a new alias."""
 
 
 @require_GET
@@ -205,7 +204,6 @@ def model_page(
         "comparison": comparison_of(evaluated) if evaluated else None,
         "evaluate": evaluate_form(tenant, default or versions[0]),
         "aliases": aliases,
-        "alias_names": sorted({DEFAULT_ALIAS, *USUAL_ALIASES, *(alias.name for alias in aliases)}),
         "moves": moves,
         "per_label": label_rows(measurements(steps[0].version)),
         "lineage": lineage_rows(tenant, steps),
@@ -269,7 +267,12 @@ def card(request: TenantRequest, name: str, number: int) -> HttpResponse:
     """The model card of a version, the same as in its exports."""
     model = hplm_of(request.access.tenant, name)
     version = hplm_version(model, number)
-    return render_page(request, "models/card.html", model=model, version=version, card=version_card(version))
+    text = version_card(version)
+    context: dict[str, Any] = {"version": version, "card": text, "html": card_html(text)}
+    if version.state == VersionState.READY:
+        offer = callable_hplm(model.tenant, f"{model.name}:{number}")
+        context["calls"] = sample_calls(request, model.tenant, offer)
+    return render_page(request, "models/card.html", model=model, **context)
 
 
 @transaction.atomic

@@ -13,12 +13,15 @@ from frontend.forms.tree import VersionPolicyForm
 from frontend.presenters.evaluation_answers import answer_names, answered_rows
 from frontend.presenters.jobs import jobs_of_version
 from frontend.presenters.promotions import compared_rows, pending_promotions
-from frontend.presenters.served_answers import ServedAnswers, served_answers
+from frontend.presenters.served_answers import ServedAnswers, generated_answers, served_answers
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import promotable
 from frontend.shortcuts import redirect_to, render_page, run_action
 from tenants.accounts.models import Role, Tenant
 from tenants.base.errors import not_found
+from tenants.datasets.models import GENERATIVE_TASKS
+from tenants.usage.models import RequestStatus
+from tenants.usage.request_selectors import RequestFilter, requests_of
 from tenants.usage.selectors import answers_by_day
 from versiontree.tree.evaluation_answers import answers_filter
 from versiontree.tree.models import Domain, Hplm, Root, Version
@@ -47,6 +50,8 @@ from versiontree.tree.services.hplms import version_set_policy
 MISTAKES_SHOWN = 3
 VERSIONS_OFFERED = 20
 SERVED_DAYS = 30
+REQUESTS_READ = 200
+"""The newest requests of a generative version whose figures are shown."""
 
 
 @require_GET
@@ -136,9 +141,11 @@ def _served(tenant: Tenant, model: Hplm, version: Version) -> ServedAnswers | No
     """Return what the version answered lately. An earlier model may have had its name."""
     if version.ready_at is None:
         return None
-    since = datetime.now(UTC) - timedelta(days=SERVED_DAYS - 1)
-    first = max(since, version.ready_at).date()
-    return served_answers(answers_by_day(tenant, model.name, version.number, first))
+    since = max(datetime.now(UTC) - timedelta(days=SERVED_DAYS - 1), version.ready_at)
+    if model.task in GENERATIVE_TASKS:
+        logged = requests_of(tenant, RequestFilter(model.name, RequestStatus.ANSWERED, since=since))
+        return generated_answers(logged.filter(version=version.number)[:REQUESTS_READ])
+    return served_answers(answers_by_day(tenant, model.name, version.number, since.date()))
 
 
 def _answers(tenant: Tenant, version: Version) -> dict[str, Any]:

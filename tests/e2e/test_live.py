@@ -42,7 +42,7 @@ def test_a_job_is_followed_live_through_a_reload_and_no_event_is_lost_or_repeate
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     expect(page.locator(".live-mode")).to_contain_text(LIVE)
-    expect(page.locator("#job")).to_contain_text("Queue position")
+    expect(page.locator("#job")).to_contain_text("First in line")
     start(job, 0.25, "train", eta=75)
     expect(page.locator("#job")).to_contain_text("25.0%")
     job_event(job_id=job.pk, kind="note", message="first")

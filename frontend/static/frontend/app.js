@@ -72,6 +72,11 @@ document.addEventListener("click", (event) => {
   document.getElementById("search").hidePopover();
 });
 
+// A part of a page has an address of its own: a reload, a bookmark or a colleague finds it again.
+document.addEventListener("change", ({ target }) => {
+  if (target.dataset.address) history.replaceState(history.state, "", target.dataset.address);
+});
+
 // A file dropped outside a field must not replace the page and its unsaved form.
 for (const kind of ["dragover", "drop"]) {
   document.addEventListener(kind, (event) => {

@@ -8,8 +8,10 @@ import pytest
 from django.test import Client
 from django.utils.html import escape
 
+from frontend.presenters.served_answers import generated_answers
 from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_upload
+from tenants.usage.models import LoggedRequest
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.reading import Page
 from tests.integration.tenants.content import stream
@@ -202,3 +204,16 @@ def test_the_wizard_offers_the_decoders_and_their_settings(
     assert owner.post(NEW, filled).status_code == 302
     made = Version.unscoped.get(hplm__name="writer")
     assert made.config["settings"] == {"lora": 8, "projections": "all"}
+
+
+def test_a_version_that_writes_shows_its_tokens_and_times_and_no_share_of_a_cascade() -> None:
+    logged = [LoggedRequest(generated_tokens=20, latency_ms=500.0), LoggedRequest(generated_tokens=40)]
+    shown = generated_answers(logged)
+    assert shown is not None
+    assert [(tile.name, tile.figure) for tile in shown.tiles] == [
+        ("Requests", "2"),
+        ("Tokens", "30"),
+        ("Time", "0.5 s"),
+        ("Speed", "40"),
+    ]
+    assert generated_answers([]) is None

@@ -51,6 +51,16 @@ def test_who_came_first_is_served_first_and_jobs_that_wait_for_another_have_no_p
     assert queue_positions([*map(again, first), *second]) == {second[0].pk: 1}
 
 
+def test_a_job_that_takes_longer_than_all_past_ones_says_so(owner: Client, world: World) -> None:
+    job = made(world, "slow")[0]
+    took(fine_tune=3600)
+    start(job)
+    assert "longer than usual" not in page_of(owner, job)
+    Job.unscoped.filter(pk=job.pk).update(started_at=timezone.now() - timedelta(days=1))
+    told = "This job takes longer than usual. Past jobs of its kind on this machine took about 60 minutes."
+    assert told in page_of(owner, job)
+
+
 def test_the_mark_of_a_job_differs_exactly_when_its_page_would(world: World) -> None:
     ahead, job = made(world, "one")[0], made(world, "two")[0]
     words: list[str] = []
@@ -95,7 +105,7 @@ def test_a_failure_is_told_with_where_it_was_and_what_to_do(owner: Client, world
     page = page_of(owner, job)
     assert "The loss is not a number." in page
     facts = dict(Page(page).facts)
-    assert facts["Where"].startswith("phase “fine-tune”, at 40.0%, attempt 1 of 3")
+    assert facts["Where"].startswith("phase “training”, at 40.0%, attempt 1 of 3")
     assert facts["What to do"] == "Train again with a smaller learning rate."
     assert facts["Code"] == "training_diverged"
     of_version = owner.get("/t/acme/models/one/versions/1/").content.decode()

@@ -179,3 +179,16 @@ def test_an_alias_is_removed_on_the_page_with_a_reason_but_never_the_default(
     client.force_login(world.viewer)
     assert "/remove/" not in client.get(TRIAGE).content.decode()
     assert set(hplm.aliases.values_list("name", flat=True)) == {"default", "shop"}
+
+
+def test_usual_aliases_are_chosen_from_a_list_and_others_are_typed(owner: Client, world: World) -> None:
+    def moved(**sent: str) -> str:
+        fields = {"version": world.hplm.pk, "reason": "Checked by the team", **sent}
+        return owner.post(f"{TRIAGE}alias/", fields, follow=True).content.decode()
+
+    assert "@production (new)" in owner.get(TRIAGE).content.decode()
+    assert "@production now points to version 1." in moved(name="production")
+    assert "@production (new)" not in owner.get(TRIAGE).content.decode()
+    assert "@shop now points to version 1." in moved(name="", new_name="shop")
+    assert "Choose an alias, or enter another name." in moved(name="")
+    assert set(Alias.unscoped.values_list("name", flat=True)) == {"default", "production", "shop"}

@@ -54,6 +54,15 @@ def _time_left(job: Job, total: EstimateRange | None) -> EstimateRange | None:
     return None if wait is None else EstimateRange.exactly(wait) + total
 
 
+def past_range_left_behind(job: Job) -> EstimateRange | None:
+    """The range of past jobs of this kind on this machine, if a running job takes longer than all of them."""
+    if job.state != JobState.RUNNING or job.started_at is None:
+        return None
+    past = jobs_estimate(job.version, [job]).get(job.kind)
+    taken = (timezone.now() - job.started_at).total_seconds()
+    return past if past is not None and taken > past.high else None
+
+
 HEALTH_DAYS: Final = 7
 MAX_FAILED_SHARE: Final = 0.05
 """A model is unhealthy from this share of failed requests on."""
