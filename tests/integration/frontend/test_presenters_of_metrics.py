@@ -164,8 +164,8 @@ def test_pages_ask_for_no_figure_that_nobody_scores() -> None:
     [
         ("multilabel", "All labels right", "50.0%"),
         ("regression", "Error of predicting the mean", "1.000"),
-        ("regression", "Majority baseline", "0.000"),
-        ("classification", "Majority baseline", "50.0%"),
+        ("regression", "Baseline (always the most common label)", "0.000"),
+        ("classification", "Baseline (always the most common label)", "50.0%"),
         ("question answering", "Questions answered", "50.0%"),
     ],
 )
