@@ -99,7 +99,7 @@ def test_a_version_shows_what_it_answered_lately(owner: Client, world: World) ->
     for ago in (40, 5, 0):  # before it was ready: those of an earlier model of the name
         record_answers(world, some, today - timedelta(days=ago))
     shown = page(owner, "models/triage/versions/1/").split('id="served-answers"')[1].split("</section>")[0]
-    for figure in ("40", "75.0%", "25.0%", "60.0%", "30.0% shorter parts, 10.0% tokens", "87.5%"):
+    for figure in ("40", "75.0%", "25.0%", "60.0%", "30.0% partly known, 10.0% word by word", "87.5%"):
         assert f">{figure}" in shown
     assert "<polyline" not in shown, "one day makes no chart"
     record_answers(world, some + some, today - timedelta(days=1))
