@@ -77,12 +77,12 @@ class RowFields(forms.Form):
         """Return the change; None if the row stays as it is."""
         given = {name: self.cleaned_data[name] for name in EDITABLE if name in self.fields}
         if self.number is None:
-            values = {name: _value(name, text) for name, text in given.items()}
+            values: dict[str, Any] = {name: _value(name, text) for name, text in given.items()}
             return RowChange(split, None, values) if any(given.values()) else None
         if self.cleaned_data["remove"]:
             return RowChange(split, self.number, None)
         changed = {name: text for name, text in given.items() if text != _shown(self.row[name])}
-        fields = {name: _value(name, text) for name, text in changed.items()}
+        fields: dict[str, Any] = {name: _value(name, text) for name, text in changed.items()}
         return RowChange(split, self.number, fields) if fields else None
 
 

@@ -1,14 +1,13 @@
 """The rows of a dataset: shown, changed as a new dataset, and downloaded."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
-from frontend.downloads import csv_stream_response, file_response
+from frontend.downloads import DownloadResponse, csv_response
 from frontend.forms.dataset_rows import RowChangesForm, RowsFilterForm, numbers_posted
 from frontend.presenters.data import preview_rows
 from frontend.presenters.jobs import first_job_of
@@ -16,13 +15,13 @@ from frontend.shortcuts import action_result, redirect_to, render_page, submit_f
 from tenants.accounts.models import Role
 from tenants.base.errors import not_found
 from tenants.base.row_ids import row_id
-from tenants.datasets.formats.corrections import BETWEEN_LABELS, LABELED_TASKS
+from tenants.datasets.formats.corrections import LABELED_TASKS
 from tenants.datasets.models import Dataset, DatasetSplit, Split
 from tenants.datasets.selectors.previews import dataset_first_rows, truncated_row
-from tenants.datasets.selectors.rows import RowFilter, dataset_rows_at, dataset_rows_page
+from tenants.datasets.selectors.rows import dataset_rows_at
+from tenants.datasets.selectors.splits import RowFilter, split_open, split_page, split_table
 from tenants.datasets.selectors.uploads import dataset_of
 from tenants.datasets.services.editing import dataset_edit
-from tenants.datasets.storage import stored_open, stored_path
 from versiontree.tree.evaluation_answers import answers_filter
 from versiontree.tree.selectors.evaluations import answers_of, evaluation_on
 from versiontree.tree.selectors.label_checks import hplms_trained_on
@@ -30,6 +29,7 @@ from versiontree.tree.selectors.versions import hplm_of
 from versiontree.tree.services.hplms import hplm_update
 
 MODELS_OFFERED = 3
+ROWS_SHOWN = 25
 
 
 @require_GET
@@ -44,13 +44,13 @@ def rows(request: TenantRequest, pk: int) -> HttpResponse:
     split, numbers = form.split_shown, {number} if (number := row_id(request.GET.get("row", ""))) else None
     if form.is_wrong_only and evaluation is not None:
         numbers = {one.row for one in answers_filter(answers_of(evaluation), wrong=True)}
-    wanted = RowFilter(tuple(request.GET.get("q", "").lower().split()), request.GET.get("label", ""), numbers)
-    after, _, row = request.GET.get("after", "").partition("-")
-    page = dataset_rows_page(dataset, split=split, wanted=wanted, offset=row_id(after), row=row_id(row) or 1)
-    shown = list(zip(page.numbers, page.rows, strict=True))
+    wanted = RowFilter(request.GET.get("q", ""), request.GET.get("label", ""), numbers)
+    page = split_page(
+        dataset, split=split, wanted=wanted, cursor=request.GET.get("after", ""), limit=ROWS_SHOWN
+    )
+    shown = [(one.row, truncated_row(dict(one.fields))) for one in page.rows]
     changes = RowChangesForm(dataset, split, shown, _blank(dataset))
-    next_page = "" if page.next_offset is None else f"{page.next_offset}-{page.next_row}"
-    return _page(request, dataset, changes, filter=form, next=next_page)
+    return _page(request, dataset, changes, filter=form, next=page.cursor)
 
 
 @require_POST
@@ -73,16 +73,13 @@ def edit(request: TenantRequest, pk: int) -> HttpResponse:
 @require_GET
 @tenant_member_required()
 def download(request: TenantRequest, pk: int) -> HttpResponseBase:
-    """A split (`?split=`) as JSON lines, or with `?csv` as CSV: several labels with commas between them,
-    other lists as JSON."""
+    """A split (`?split=`) as JSON lines, or with `?csv` as CSV with lists as JSON."""
     dataset, split = dataset_of(request.access.tenant, pk), request.GET.get("split", Split.TRAIN)
-    if split not in Split.values:
-        raise not_found("split of this dataset", param="split")
-    sha256, name = _split(dataset, split).sha256, f"{dataset.name}-{split}"
+    file, name = split_open(dataset, split), f"{dataset.name}-{split}"
     if "csv" not in request.GET:
-        return file_response(stored_path(sha256), f"{name}.jsonl")
-    columns = list(_blank(dataset))
-    return csv_stream_response(f"{name}.csv", columns, _cells(sha256, columns))
+        return DownloadResponse(file, as_attachment=True, filename=f"{name}.jsonl")
+    with file:
+        return csv_response(f"{name}.csv", *split_table(file))
 
 
 def saved(request: TenantRequest, made: Dataset) -> HttpResponse:
@@ -125,16 +122,3 @@ def _split(dataset: Dataset, split: str) -> DatasetSplit:
 def _blank(dataset: Dataset) -> Mapping[str, Any]:
     """Return a row whose fields a new row has."""
     return next(iter(dataset_first_rows(dataset, Split.TRAIN)), {})
-
-
-def _cells(sha256: str, columns: Sequence[str]) -> Iterator[list[object]]:
-    with stored_open(sha256) as file:
-        for line in file:
-            row = json.loads(line)
-            yield [_cell(name, row.get(name, "")) for name in columns]
-
-
-def _cell(name: str, value: Any) -> object:
-    if name == "labels":
-        return BETWEEN_LABELS.join(value)
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value

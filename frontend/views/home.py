@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Count, Exists, OuterRef
+from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.templatetags.static import static
@@ -34,7 +34,6 @@ from tenants.usage.selectors import (
     quota_of,
     usage_total,
 )
-from versiontree.tree.models import Alias
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.selectors.alias_history import recent_promotions
 from versiontree.tree.selectors.browsing import hplm_summaries, hplms_search
@@ -46,7 +45,6 @@ RECENT = 5
 BUSIEST_SHOWN = 8
 BUSIEST_CACHE_S = 60.0
 MODELS_SHOWN = 8
-_HAS_DEFAULT = Exists(Alias.unscoped.filter(hplm=OuterRef("pk"), name=DEFAULT_ALIAS))
 ROLLBACK_OFFERED = timedelta(days=7)
 """How long after a promotion the home page offers to roll it back."""
 
@@ -77,7 +75,10 @@ def home(request: TenantRequest) -> HttpResponse:
     tenant = request.access.tenant
     models, jobs = hplms_search(tenant), running_jobs(tenant)
     newest = list(models.order_by("-created_at")[:MODELS_SHOWN])
-    counts = models.order_by().aggregate(models=Count("pk"), ready=Count("pk", filter=_HAS_DEFAULT))
+    has_default = Q(aliases__name=DEFAULT_ALIAS)  # at most one alias of a model has a name
+    counts = models.order_by().aggregate(
+        models=Count("pk", distinct=True), ready=Count("pk", distinct=True, filter=has_default)
+    )
     month = month_of(datetime.now(UTC).date())
     usage = usage_total(tenant, *month)
     most_asked = _most_asked(tenant, *month) if usage.requests else {}

@@ -18,7 +18,7 @@ from tenants.base.csv_files import csv_file
 from tenants.datasets.api.serializers import DatasetSerializer
 from tenants.datasets.formats.edits import RowChange
 from tenants.datasets.models import Dataset, Split
-from tenants.datasets.selectors.splits import split_open, split_page, split_table
+from tenants.datasets.selectors.splits import RowFilter, split_open, split_page, split_table
 from tenants.datasets.selectors.uploads import dataset_of
 from tenants.datasets.services.editing import dataset_edit
 
@@ -91,8 +91,10 @@ class DatasetRowsView(TenantView):
     @extend_schema(parameters=[RowsQuerySerializer], responses=RowsSerializer)
     def get(self, request: Request, *, dataset_id: int, **_: Any) -> Response:
         dataset, query = dataset_of(self.tenant, dataset_id), validated_query(RowsQuerySerializer, request)
-        filters = {"split": query["split"], "label": query["label"], "words": query["search"]}
-        page = split_page(dataset, **filters, cursor=query["cursor"], limit=query["limit"])
+        wanted = RowFilter(words=query["search"], label=query["label"])
+        page = split_page(
+            dataset, split=query["split"], wanted=wanted, cursor=query["cursor"], limit=query["limit"]
+        )
         following = None
         if page.cursor:
             asked = {**request.query_params.dict(), "cursor": page.cursor}

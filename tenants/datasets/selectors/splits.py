@@ -1,14 +1,13 @@
 """The rows of a split by their numbers, and a split as a file."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import IO, Any, Final
 
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.models import Dataset
-from tenants.datasets.selectors.rows import RowFilter
 from tenants.datasets.storage import stored_open
 
 MAX_BYTES_READ: Final = 16 * 1024**2
@@ -32,15 +31,31 @@ class SplitPage:
     cursor: str
 
 
-def split_page(
-    dataset: Dataset, *, split: str, label: str = "", words: str = "", cursor: str = "", limit: int
-) -> SplitPage:
-    """The rows of a split with this label and all of these words, in any letter case.
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """Which rows to read: those that contain all words, in any letter case, that have the label, if there is
+    one, and whose numbers, counted from 1, are among these, if there are any."""
+
+    words: str = ""
+    label: str = ""
+    numbers: Collection[int] | None = None
+
+    def has(self, number: int, text: str) -> bool:
+        """Whether to read the row with this number and this line of JSON."""
+        if self.numbers is not None and number not in self.numbers:
+            return False
+        lower = text.lower()
+        if not all(word in lower for word in self.words.lower().split()):
+            return False
+        return not self.label or self.label in _labels(json.loads(text))
+
+
+def split_page(dataset: Dataset, *, split: str, wanted: RowFilter, cursor: str = "", limit: int) -> SplitPage:
+    """The wanted rows of a split.
 
     Raises ``not_found`` for a split that the dataset does not have, ``invalid_field`` for a cursor that no
     page has, ``corrupt_artifact`` if the file is gone.
     """
-    wanted = RowFilter(words=tuple(words.lower().split()), label=label)
     rows: list[NumberedRow] = []
     with split_open(dataset, split) as file:
         number, start = _place(file, cursor)
@@ -69,6 +84,13 @@ def split_table(file: IO[bytes]) -> tuple[list[str], Iterator[list[object]]]:
     first = next(rows)
     columns = list(first)
     return columns, ([_cell(row.get(column)) for column in columns] for row in chain([first], rows))
+
+
+def _labels(row: Mapping[str, Any]) -> set[str]:
+    """The labels of a row: its own, or those of its tokens."""
+    if "label" in row:
+        return {row["label"]}
+    return {*row.get("labels", ()), *(tag[2:] for tag in row.get("tags", ()) if tag != "O")}
 
 
 def _cell(value: Any) -> object:

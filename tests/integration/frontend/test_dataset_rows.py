@@ -25,7 +25,7 @@ def numbers(page: str) -> list[int]:
 
 def stored(dataset: Dataset, split: str, client: Client) -> list[dict[str, str]]:
     answer = client.get(f"/t/acme/data/datasets/{dataset.pk}/download/?split={split}")
-    return [json.loads(line) for line in b"".join(answer).splitlines()]  # type: ignore[arg-type]
+    return [json.loads(line) for line in b"".join(answer).splitlines()]
 
 
 def test_rows_are_filtered_by_label_by_words_and_by_what_the_model_answers(
@@ -98,6 +98,6 @@ def test_a_page_without_changes_and_one_with_a_bad_row_say_so_and_keep_what_was_
 
 def test_a_split_is_downloaded_as_csv(owner: Client, world: World) -> None:
     answer = owner.get(f"/t/acme/data/datasets/{world.dataset.pk}/download/?split=test&csv")
-    text = b"".join(answer).decode("utf-8-sig")  # type: ignore[arg-type]
+    text = b"".join(answer).decode("utf-8-sig")
     assert list(csv.DictReader(io.StringIO(text))) == stored(world.dataset, "test", owner)
     assert owner.get(f"/t/acme/data/datasets/{world.dataset.pk}/download/?split=x").status_code == 404
