@@ -11,7 +11,7 @@ from tests.e2e.world import World
 
 SHOWN = ("text/html", "application/json", "text/event-stream")
 """Pages, answers of the API and streams, all of the product's own making."""
-OWN_TEXTS = {"/metrics", "/api/schema/", "/admin/jsi18n/"}
+OWN_TEXTS = {"/metrics", "/api/schema/", "/admin/jsi18n/", "/help/images/tree.png"}
 SENT = "/v1/files/"
 """Below it lies content as it was sent, whatever it is."""
 
