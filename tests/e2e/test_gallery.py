@@ -49,6 +49,7 @@ NO_PAGES = {
             "data/corpora/<int:pk>/tokenizer-fit/",
             "data/datasets/<int:pk>/coverage/",
             "data/datasets/<int:pk>/tokenizer-fit/",
+            "data/datasets/<int:pk>/download/",
             "data/checks/<uuid:pk>/bad-rows.csv",
             "versions/<int:pk>/export/",
             "jobs/<uuid:pk>/progress/",
