@@ -20,7 +20,7 @@ GROUPS: Final = (
     ("Start", ("getting_started", "journeys", "concepts", "examples", "formats", "training_settings")),
     (
         "Use",
-        ("client", "api", "openai", "open_inference", "batches", "webhooks", "errors", "limits", "formats"),
+        ("client", "api", "openai", "open_inference", "batches", "webhooks", "errors", "limits"),
     ),
     ("Manage", ("accounts", "security", "operations")),
     ("How it works", ("construction", "serving", "architecture")),
