@@ -89,7 +89,7 @@ def quota_bars(tenant: Tenant, quota: Quota, *, models: int, jobs: int) -> list[
         ("Models", models, quota.max_models),
         ("Domains", domains, quota.max_domains),
         ("Running jobs", jobs, quota.max_active_jobs),
-        ("Infer requests today", requests_today(tenant), quota.max_requests_per_day),
+        ("Requests today", requests_today(tenant), quota.max_requests_per_day),
     )
     limit = quota.max_storage_bytes
     return [
