@@ -24,7 +24,12 @@ LABELS_LIST: Final = "row-labels"
 class RowsFilterForm(forms.Form):
     """Which rows to show. A hidden `row` shows one row alone."""
 
-    q = forms.CharField(label="Words", required=False, max_length=200)
+    q = forms.CharField(
+        label="Search rows",
+        required=False,
+        max_length=200,
+        widget=forms.TextInput({"type": "search", "placeholder": "Search rows", "autocomplete": "off"}),
+    )
     split = forms.ChoiceField(label="Split", choices=Split.choices, required=False)
     label = forms.ChoiceField(label="Label", required=False)
     wrong = forms.BooleanField(label="The model disagrees", required=False)
@@ -72,6 +77,11 @@ class RowFields(forms.Form):
                 )
         if number is None:
             del self.fields["remove"]
+
+    @property
+    def is_edited(self) -> bool:
+        """Return whether a form that was sent has changes."""
+        return self.is_bound and self.has_changed()
 
     def change(self, split: str) -> RowChange | None:
         """Return the change; None if the row stays as it is."""

@@ -1,6 +1,7 @@
 """The rows of a dataset: shown, changed as a new dataset, and downloaded."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase
@@ -13,13 +14,13 @@ from frontend.presenters.data import preview_rows
 from frontend.presenters.jobs import first_job_of
 from frontend.shortcuts import action_result, redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
-from tenants.base.errors import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.base.row_ids import row_id
 from tenants.datasets.formats.corrections import LABELED_TASKS
 from tenants.datasets.models import Dataset, DatasetSplit, Split
 from tenants.datasets.selectors.previews import dataset_first_rows, truncated_row
 from tenants.datasets.selectors.rows import dataset_rows_at
-from tenants.datasets.selectors.splits import RowFilter, split_open, split_page, split_table
+from tenants.datasets.selectors.splits import RowFilter, SplitPage, split_open, split_page, split_table
 from tenants.datasets.selectors.uploads import dataset_of
 from tenants.datasets.services.editing import dataset_edit
 from versiontree.tree.evaluation_answers import answers_filter
@@ -45,9 +46,7 @@ def rows(request: TenantRequest, pk: int) -> HttpResponse:
     if form.is_wrong_only and evaluation is not None:
         numbers = {one.row for one in answers_filter(answers_of(evaluation), wrong=True)}
     wanted = RowFilter(request.GET.get("q", ""), request.GET.get("label", ""), numbers)
-    page = split_page(
-        dataset, split=split, wanted=wanted, cursor=request.GET.get("after", ""), limit=ROWS_SHOWN
-    )
+    page = _rows_from(dataset, split, wanted, request.GET.get("after", ""))
     shown = [(one.row, truncated_row(dict(one.fields))) for one in page.rows]
     changes = RowChangesForm(dataset, split, shown, _blank(dataset))
     return _page(request, dataset, changes, filter=form, next=page.cursor)
@@ -93,6 +92,17 @@ def saved(request: TenantRequest, made: Dataset) -> HttpResponse:
                 request, "job", first_job_of(version).pk, message=f"Dataset {made.name} saved."
             )
     return redirect_to(request, "dataset", made.pk, message=f"Dataset {made.name} saved.")
+
+
+def _rows_from(dataset: Dataset, split: str, wanted: RowFilter, cursor: str) -> SplitPage:
+    """Return the rows from a cursor on; from the first row if no page has this cursor."""
+    read = partial(split_page, dataset, split=split, wanted=wanted, limit=ROWS_SHOWN)
+    try:
+        return read(cursor=cursor)
+    except HmiError as error:
+        if not cursor or error.code != ErrorCode.INVALID_FIELD:
+            raise
+        return read()
 
 
 def _edit(request: TenantRequest, dataset: Dataset, form: RowChangesForm) -> Dataset:

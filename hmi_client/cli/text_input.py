@@ -35,7 +35,7 @@ def read_text(file: Path) -> str:
     """The text of a file or of STDIN without one final line end, which `echo` and editors add. HmiError if it
     is empty."""
     text = "".join(read_lines(file)).removesuffix("\n")
-    if not text.strip():
+    if not text:
         raise empty_input(file)
     return text
 

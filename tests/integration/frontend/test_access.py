@@ -45,7 +45,6 @@ def test_a_viewer_is_shown_no_buttons_that_would_refuse_him(client: Client, worl
         "New domain",
         "Upload a",
         "Upload data",
-        "API keys",
         "Train a",
     ):
         assert f">{button}" not in shown, button

@@ -40,7 +40,7 @@ def test_a_new_domain_is_estimated_as_far_as_the_form_is_filled_in(owner: Client
     estimate = partial(estimate_at, owner, "/t/acme/domains/new/")
     chosen = {"parent": world.domain.pk, "corpus": world.corpus.pk}
     for lacking in ({}, {"parent": world.domain.pk}, {**chosen, "corpus": 999_999}):
-        assert "Choose a parent and a corpus" in estimate(**lacking), lacking
+        assert "Choose a base model and a corpus" in estimate(**lacking), lacking
     assert "Time until ready" in estimate(**chosen)
     assert estimate(**chosen, minutes="90") != estimate(**chosen), "folded-away settings count"
     counted = Version.unscoped.count(), Job.unscoped.count()

@@ -104,7 +104,7 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
         "w1: no room",
         "1 job failed today.",
         "From the tables 60.0%",
-        "Whole fragment 60.0%",
+        "Known phrase 60.0%",
         "Rows per second312.4",
         "Median latency12 ms of 2,210 requests",
         "Completions7 last 30 s",
