@@ -50,7 +50,7 @@ class QuotaForm(ModelForm):
 
     max_storage_bytes = GigabytesField(
         label="Storage limit (GB)",
-        initial=Quota._meta.get_field("max_storage_bytes").default,
+        initial=lambda: Quota().max_storage_bytes,
         help_text="Uploads, models and lookup tables. 1 GB is 1,000,000,000 bytes.",
     )
 
