@@ -162,7 +162,7 @@ class CorpusForm(UploadForm):
 
 
 class DatasetForm(UploadForm):
-    """A dataset: labelled rows in one to three files."""
+    """A dataset: labeled rows in one to three files."""
 
     name = _name_field()
     task = forms.ChoiceField(
@@ -179,7 +179,7 @@ class DatasetForm(UploadForm):
         " and label, labels or value; tokens and tags; question, context and answers; prompt and completion;"
         " or messages. If your columns have other names, choose them after the check.",
     )
-    dev = _file_field("Development file")
+    dev = _file_field("Validation file")
     test = _file_field(
         "Test file",
         help_text="If omitted, 10% of the training rows are used.",

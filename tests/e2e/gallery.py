@@ -266,15 +266,14 @@ def show_check(world: World, page: Page) -> None:
 
 
 def show_corpus(world: World, page: Page) -> None:
-    """The page of a corpus, once it says where to train."""
+    """The page of a corpus, held against the recommended root."""
     page.goto(f"/t/{world.tenant.slug}/data/corpora/{world.corpus.pk}/")
-    page.get_by_role("link", name="Use as parent").first.wait_for()
+    page.get_by_text("Tokens per row").wait_for()
 
 
 def fit_dataset(world: World, page: Page) -> None:
     """The page of a dataset, held against a root."""
     page.goto(f"/t/{world.tenant.slug}/data/datasets/{world.dataset.pk}/")
-    page.get_by_role("link", name="Use as parent").first.wait_for()
     page.get_by_role("button", name="Check").click()
     page.get_by_text("Tokens per row").wait_for()
 
