@@ -3,6 +3,7 @@ from django.views.decorators.http import require_GET
 from django.views.generic import RedirectView
 
 from frontend.views import (
+    added_rows,
     aliases,
     api,
     archives,
@@ -61,6 +62,7 @@ tenant_urlpatterns = [
     path("data/datasets/<int:pk>/rename/", data.rename_dataset, name="dataset_rename"),
     path("data/datasets/<int:pk>/rows/", dataset_rows.rows, name="dataset_rows"),
     path("data/datasets/<int:pk>/rows/edit/", dataset_rows.edit, name="dataset_edit"),
+    path("data/datasets/<int:pk>/test-rows/<int:number>/add/", added_rows.of_test_row, name="test_row_add"),
     path("data/datasets/<int:pk>/download/", dataset_rows.download, name="dataset_download"),
     path("data/datasets/<int:pk>/labels/", label_checks.labels, name="dataset_labels"),
     path("data/datasets/<int:pk>/correct/", label_checks.correct, name="dataset_correct"),
@@ -134,6 +136,7 @@ tenant_urlpatterns = [
     path("usage.csv", usage.rows_csv, name="usage_csv"),
     path("requests/", requests.page, name="requests"),
     path("requests/<int:pk>/", requests.one, name="request"),
+    path("requests/<int:pk>/inputs/<int:number>/add/", added_rows.of_request, name="request_input_add"),
     path("requests.csv", requests.rows_csv, name="requests_csv"),
     path("audit/", audit.page, name="audit"),
     path("audit.csv", audit.rows_csv, name="audit_csv"),
