@@ -276,7 +276,7 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "data/datasets/<int:pk>/": get(page()),
     "data/datasets/<int:pk>/delete/": post(work(302)),
     "data/datasets/<int:pk>/rows/": get(page()),
-    "data/datasets/<int:pk>/rows/edit/": post(work(404)),
+    "data/datasets/<int:pk>/rows/edit/": post(work(422)),
     "data/datasets/<int:pk>/test-rows/<int:number>/add/": form(work()),
     "data/datasets/<int:pk>/download/": get(page()),
     "data/datasets/<int:pk>/labels/": get(page()),
