@@ -57,7 +57,8 @@ def rows(request: TenantRequest, pk: int) -> HttpResponse:
 def edit(request: TenantRequest, pk: int) -> HttpResponse:
     """Save the dataset with the changed rows of a page as a new one, and show it; or train a model on it."""
     dataset, split = dataset_of(request.access.tenant, pk), request.POST.get("split", "")
-    split = split if split in Split.values else Split.TRAIN
+    if split not in Split.values:
+        raise HmiError(ErrorCode.INVALID_FIELD, "Open the rows of a split, then change them.", param="split")
     numbers = numbers_posted(request.POST)
     found = dataset_rows_at(dataset, split=split, numbers={number - 1 for number in numbers})
     shown = [(number, truncated_row(found[number - 1])) for number in numbers if number - 1 in found]
