@@ -49,7 +49,7 @@ class ImportAdapterForm(RowChoiceForm):
     )
     name = slug_field()
     parent = RowChoiceField(
-        label="Parent",
+        label="Base model",
         help_text="The root whose checkpoint the adapter was trained on, or a domain of that root.",
         missing=NO_PARENT,
     )

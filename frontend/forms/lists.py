@@ -55,7 +55,7 @@ class ModelsForm(ListForm):
 
     task = forms.ChoiceField(label="Task", required=False, choices=[("", "Any task"), *Task.choices])
     status = forms.ChoiceField(label="Status", required=False, choices=STATUSES)
-    under = forms.ChoiceField(label="Parent", required=False)
+    under = forms.ChoiceField(label="Base model", required=False)
     sort = forms.ChoiceField(
         label="Order", required=False, choices=[("", "By name"), ("newest", "Newest first")]
     )
@@ -64,7 +64,7 @@ class ModelsForm(ListForm):
         super().__init__(*args, **kwargs)
         self.branches = {_branch_key(branch): branch for branch in branches}
         named = [(_branch_key(branch), name) for branch, name in branches.items()]
-        self.fields["under"].choices = [("", "Any parent"), *named]  # type: ignore[attr-defined]
+        self.fields["under"].choices = [("", "Any base model"), *named]  # type: ignore[attr-defined]
 
     def query(self) -> ModelsQuery:
         """Return the filters and the order."""

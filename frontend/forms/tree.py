@@ -6,6 +6,7 @@ from django import forms
 
 from frontend.forms.base import MissingObject, RowChoiceField, RowChoiceForm, slug_field
 from frontend.presenters.data import task_of
+from frontend.presenters.requests import LEVEL_LABELS
 from frontend.presenters.versions import parent_name
 from tenants.accounts.models import Tenant
 from tenants.base.plurals import counted
@@ -15,7 +16,7 @@ from versiontree.jobs.models import JobKind
 from versiontree.transfer.archive.manifest import MAX_LENGTHS
 from versiontree.tree.models import Hplm, RootKind
 from versiontree.tree.models.hplm import DEFAULT_ALIAS, MAX_CANARY_PERCENT
-from versiontree.tree.models.version import VersionPolicy, VersionState
+from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.versions import (
     aliases_of,
     corpora_usable_by,
@@ -131,7 +132,7 @@ class VersionPolicyForm(forms.Form):
 
     policy = forms.ChoiceField(
         label="Policy",
-        choices=VersionPolicy.choices,
+        choices=[("", "Default of this installation"), *LEVEL_LABELS.items()],
         required=False,
         help_text="Requests that set a quality or a target override it. Changes apply within a second.",
     )

@@ -29,7 +29,7 @@ def onboarding_steps(
         OnboardingStep(
             "Upload a dataset", "Texts with labels, prompts with completions, or chats.", "dataset_new", data
         ),
-        OnboardingStep("Create a model", "Choose a dataset and a parent.", "model_new", models),
+        OnboardingStep("Create a model", "Choose a dataset and a base model.", "model_new", models),
         OnboardingStep("Wait for training", "It takes a few minutes. You can close the page.", "jobs", ready),
         OnboardingStep("Create an API key", "It is shown once.", "keys", keys),
         OnboardingStep("Send a request", "In the playground, or from a program.", "playground", requests),

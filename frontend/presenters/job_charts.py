@@ -96,11 +96,12 @@ def flat(data: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, float
 def by_level(name: str) -> tuple[str, str]:
     """Split the name of a metric into label and lookup level.
 
-    "unexplained_trigram_cut" becomes ("unexplained cut", "tri-gram"). The level may be empty.
+    "unexplained_trigram_cut" becomes ("approximation error cut", "tri-gram"). The level may be empty.
     """
     for level in _LEVELS_LONGEST_FIRST:
         if level in name:
-            return key_label(name.replace(level, " ")) or "error", LEVEL_NAMES[level]
+            label = name.replace(level, " ").replace("unexplained", "approximation error")
+            return key_label(label) or "error", LEVEL_NAMES[level]
     return key_label(name), ""
 
 

@@ -128,8 +128,8 @@ def omitted_note(omitted: Omitted) -> str:
     if not omitted.requests:
         return ""
     return (
-        f"This is a sample. {counted(omitted.requests, 'more request')} came in too fast to be logged; "
-        f"{omitted.refused:,} of them were refused, {omitted.failed:,} failed."
+        f"This is a sample. {counted(omitted.requests, 'more request')} came in too fast to be logged. "
+        f"{omitted.refused:,} of them were refused, and {omitted.failed:,} failed."
     )
 
 

@@ -13,6 +13,7 @@ from frontend.forms.tree import VersionPolicyForm
 from frontend.presenters.evaluation_answers import answer_names, answered_rows
 from frontend.presenters.jobs import jobs_of_version
 from frontend.presenters.promotions import compared_rows, pending_promotions
+from frontend.presenters.requests import LEVEL_LABELS
 from frontend.presenters.served_answers import ServedAnswers, generated_answers, served_answers
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import promotable
@@ -26,7 +27,6 @@ from tenants.usage.selectors import answers_by_day
 from versiontree.tree.evaluation_answers import answers_filter
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
-from versiontree.tree.models.version import VersionPolicy
 from versiontree.tree.selectors.alias_history import alias_history
 from versiontree.tree.selectors.evaluations import (
     answers_of,
@@ -116,7 +116,8 @@ def _page(
         model=model,
         domain=domain,
         aliases=found.aliases.all(),
-        deployment_policy=VersionPolicy(settings.HMI_POLICY).label,
+        deployment_policy=LEVEL_LABELS[settings.HMI_POLICY],
+        policy_name=LEVEL_LABELS.get(found.policy, "Default of this installation"),
         policy=found.policy or settings.HMI_POLICY,
         jobs=jobs_of_version(found) if found.tenant_id == tenant.pk else [],
         **(_actions(model, found) if model and request.access.can_write else {}),

@@ -18,7 +18,7 @@ from tenants.base.errors import not_found
 from versiontree.tree.models import Root
 
 SENTENCES: Final = {
-    DemoState.ABSENT: "There is no demo. It makes a root, a domain and models of several tenants.",
+    DemoState.ABSENT: "The demo is not built yet. It makes a root, a domain and models of several tenants.",
     DemoState.REMOVED: "The demo was removed.",
     DemoState.WORKING: "The demo is being built. Its jobs are listed with all others.",
     DemoState.INCOMPLETE: "The demo is not complete.",

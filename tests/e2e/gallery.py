@@ -122,7 +122,7 @@ def fail(world: World) -> None:
         tenant=world.tenant, name="language", parent=world.root, dataset=world.dataset, actor=world.owner
     )
     job = jobs_in_order(broken)[0]
-    start(job, 0.4, "train")
+    start(job, 0.4, "fine-tune")
     message = "The worker ran out of memory in step 812 of 2,000."
     job_fail(job_id=job.pk, worker="test-worker", code="job_crashed", message=message)
 
@@ -337,4 +337,4 @@ def ask(
         first = "First text" if first == "Text" else first
     page.get_by_label(first, exact=True).fill(TEXT)
     page.get_by_role("button", name="Send", exact=True).click()
-    page.get_by_role("heading", name="Lookup").first.wait_for()
+    page.locator("#answer article").first.wait_for()

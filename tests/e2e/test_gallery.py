@@ -47,6 +47,7 @@ NO_PAGES = {
             "tree/<slug:kind>/<int:pk>/card/",
             "data/corpora/<int:pk>/tokenizer-fit/",
             "data/datasets/<int:pk>/tokenizer-fit/",
+            "data/datasets/<int:pk>/download/",
             "data/checks/<uuid:pk>/bad-rows.csv",
             "versions/<int:pk>/export/",
             "jobs/<uuid:pk>/progress/",

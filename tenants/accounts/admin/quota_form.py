@@ -50,6 +50,7 @@ class QuotaForm(ModelForm):
 
     max_storage_bytes = GigabytesField(
         label="Storage limit (GB)",
+        initial=Quota._meta.get_field("max_storage_bytes").default,
         help_text="Uploads, models and lookup tables. 1 GB is 1,000,000,000 bytes.",
     )
 

@@ -155,6 +155,11 @@ def test_a_quota_and_a_name_that_are_changed_here_are_written_down(world: World,
     ]
 
 
+def test_the_form_of_a_new_tenant_has_the_default_storage_limit(staff: Client) -> None:
+    shown = staff.get(page(Tenant, "add")).content.decode()
+    assert re.search(r'name="quota-0-max_storage_bytes"[^>]* value="5"|value="5" name="quota-0-max_s', shown)
+
+
 def quota_form(world: World, **changed: str) -> dict[str, str]:
     """The fields of the quota as a browser sends them."""
     quota = quota_of(world.tenant)

@@ -22,6 +22,8 @@ PIPELINES: Final = {
 UNKNOWN: Final = "unknown"
 _MAX_DEPTH: Final = 3
 _MAX_ROWS: Final = 40
+_MEASURE_NAMES: Final = {"truncated_share": "truncated rows"}
+_PART_NAMES: Final = {"hplm": "model"}
 
 
 def model_card(nodes: Sequence[Node]) -> str:
@@ -58,7 +60,7 @@ def _sections(nodes: Sequence[Node]) -> Iterator[str]:
     yield from _section("Measures", _measures(version))
     yield from _section("Notes", _notes(version))
     lineage = [
-        (node.kind.label, f"{node.name} v{node.number}", role, digest)
+        (node.kind.label, f"{node.name} v{node.number}", _PART_NAMES.get(role, role), digest)
         for node in nodes
         for role, digest in sorted(node.digests.items())
     ]
@@ -102,10 +104,14 @@ def _measures(version: Node) -> Iterable[str]:
 
 
 def _scores(found: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of an evaluation, with the main metric under its own name."""
+    """The numbers of an evaluation by what readers call them, with the main metric under its own name."""
     named = {str(found.get("metric", "")) or "value" if name == "value" else name: value
              for name, value in found.items()}  # fmt: skip
-    return {name.replace("_", " "): value for name, value in named.items() if is_number(value)}
+    return {
+        _MEASURE_NAMES.get(name) or name.replace("_", " "): value
+        for name, value in named.items()
+        if is_number(value) and name != "imbalance"
+    }
 
 
 def _settings(version: Node) -> Iterator[tuple[str, str]]:

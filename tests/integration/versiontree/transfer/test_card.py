@@ -53,7 +53,7 @@ def test_the_card_names_measures_lineage_data_and_licenses(site: Site) -> None:
     assert ["accuracy", "0.75", "0.8125"] in rows_of(card, "Measures")
     assert ["majority baseline", "–", "0.5"] in rows_of(card, "Measures")
     lineage = rows_of(card, "Lineage")
-    assert ["Model", "spam v1", "hplm", site.hplm.digest] in lineage
+    assert ["Model", "spam v1", "model", site.hplm.digest] in lineage
     assert ["Domain", "medicine v1", "plot", site.domain.digest] in lineage
     assert ["Root", "tiny v1", "root", site.root.digest] in lineage
     assert len(lineage) == 6
