@@ -3,6 +3,7 @@ from django.views.decorators.http import require_GET
 from django.views.generic import RedirectView
 
 from frontend.views import (
+    added_rows,
     aliases,
     api,
     archives,
@@ -54,8 +55,6 @@ tenant_urlpatterns = [
     path("data/corpora/<int:pk>/rename/", data.rename_corpus, name="corpus_rename"),
     path("data/corpora/<int:pk>/delete/", data.delete_corpus, name="corpus_delete"),
     path("data/corpora/<int:pk>/tokenizer-fit/", data.corpus_tokenizer_fit, name="corpus_tokenizer_fit"),
-    path("data/corpora/<int:pk>/coverage/", data.corpus_coverage, name="corpus_coverage"),
-    path("data/datasets/<int:pk>/coverage/", data.dataset_coverage, name="dataset_coverage"),
     path("data/datasets/<int:pk>/tokenizer-fit/", data.dataset_tokenizer_fit, name="dataset_tokenizer_fit"),
     path("data/datasets/new/", uploads.new_dataset, name="dataset_new"),
     path("data/datasets/check/", uploads.check_dataset, name="dataset_check"),
@@ -63,6 +62,7 @@ tenant_urlpatterns = [
     path("data/datasets/<int:pk>/rename/", data.rename_dataset, name="dataset_rename"),
     path("data/datasets/<int:pk>/rows/", dataset_rows.rows, name="dataset_rows"),
     path("data/datasets/<int:pk>/rows/edit/", dataset_rows.edit, name="dataset_edit"),
+    path("data/datasets/<int:pk>/test-rows/<int:number>/add/", added_rows.of_test_row, name="test_row_add"),
     path("data/datasets/<int:pk>/download/", dataset_rows.download, name="dataset_download"),
     path("data/datasets/<int:pk>/labels/", label_checks.labels, name="dataset_labels"),
     path("data/datasets/<int:pk>/correct/", label_checks.correct, name="dataset_correct"),
@@ -136,6 +136,7 @@ tenant_urlpatterns = [
     path("usage.csv", usage.rows_csv, name="usage_csv"),
     path("requests/", requests.page, name="requests"),
     path("requests/<int:pk>/", requests.one, name="request"),
+    path("requests/<int:pk>/inputs/<int:number>/add/", added_rows.of_request, name="request_input_add"),
     path("requests.csv", requests.rows_csv, name="requests_csv"),
     path("audit/", audit.page, name="audit"),
     path("audit.csv", audit.rows_csv, name="audit_csv"),

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
+from django.utils.html import format_html_join
 
 from tenants.datasets.formats.columns import FileColumns, task_columns
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
@@ -31,6 +32,17 @@ COLUMN_LABELS = {
     "messages": "Messages",
 }
 """Label of each column of a task."""
+COLUMNS_HELP = {
+    "": "A text with a label makes a classification, a prompt with a completion a generation, and so on.",
+    Task.CLASSIFICATION: "Columns: text and label. Pairs of texts also have text_pair.",
+    Task.MULTILABEL: "Columns: text and labels. Pairs of texts also have text_pair.",
+    Task.REGRESSION: "Columns: text and value, a number. Pairs of texts also have text_pair.",
+    Task.TAGGING: "Columns: tokens and tags, or a text and the spans of its characters.",
+    Task.QUESTION_ANSWERING: "Columns: question, context and answers.",
+    Task.GENERATION: "Columns: prompt and completion.",
+    Task.CHAT: "Column: messages, each with a role and content.",
+}
+"""What a file of each task has. The page shows that of the chosen one."""
 PAIR_LABELS = {
     "text": "First text",
     "label": "Label of the pair",
@@ -162,27 +174,27 @@ class CorpusForm(UploadForm):
 
 
 class DatasetForm(UploadForm):
-    """A dataset: labelled rows in one to three files."""
+    """A dataset: labeled rows in one to three files."""
 
     name = _name_field()
     task = forms.ChoiceField(
         label="Task",
-        choices=DATASET_TASK_CHOICES,
-        initial=Task.CLASSIFICATION,
-        widget=forms.RadioSelect({"data-clears": "columns preview"}),
+        choices=[("", "Guess from the columns"), *DATASET_TASK_CHOICES],
+        required=False,
+        help_text=format_html_join("", '<span data-task="{}">{}</span>', COLUMNS_HELP.items()),
+        widget=forms.RadioSelect({"class": "task-choice", "data-clears": "columns preview"}),
     )
     train = _file_field(
         "Training file",
         required=True,
         help_text="JSON, JSON lines, CSV or TSV; also CoNLL for tagging and SQuAD for questions. Exports of"
-        " Label Studio, doccano, Prodigy and spaCy are read as they are. Columns: text, text_pair (for pairs)"
-        " and label, labels or value; tokens and tags; question, context and answers; prompt and completion;"
-        " or messages. If your columns have other names, choose them after the check.",
+        " Label Studio, doccano, Prodigy and spaCy are read as they are. If your columns have other names,"
+        " choose them after the check.",
     )
-    dev = _file_field("Development file")
+    dev = _file_field("Validation file")
     test = _file_field(
         "Test file",
-        help_text="If omitted, 10% of the training rows are used.",
+        help_text="Without it, 10% of the rows are held out. The same holds for validation.",
     )
     separator = forms.CharField(
         label="Label separator",
@@ -206,11 +218,10 @@ class DatasetForm(UploadForm):
     more_label = "More options"
 
     def options(self) -> dict[str, Any]:
-        """Return task, column mapping and other options as the services take them."""
+        """Return the task, which is empty if it is to be guessed, and other options of the services."""
         cleaned = self.cleaned_data
         return {
             "task": cleaned["task"],
-            "columns": columns_chosen(self.data, cleaned["task"]) or None,
             "separator": cleaned["separator"] or DEFAULT_SEPARATOR,
             "allow_leaks": cleaned["allow_leaks"],
             "skip_invalid_rows": cleaned["skip_invalid_rows"],

@@ -1,4 +1,4 @@
-"""The forms of the page of a dataset's rows: what to show, and the changes of the rows on the page."""
+"""The forms for the rows of a dataset: which to show, changes of a page, and a row from elsewhere."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -59,19 +59,27 @@ class RowsFilterForm(forms.Form):
 
 
 class RowFields(forms.Form):
-    """The fields of one row, or of a new one, and whether to remove it. `number` is None for a new row."""
+    """The fields of one row, or of a new one, and whether to remove it. `number` is None for a new row, which
+    has the fields of `row`, filled with what is `known`."""
 
     remove = forms.BooleanField(label="Remove this row", required=False)
 
-    def __init__(self, number: int | None, row: Mapping[str, Any], data: QueryDict | None = None) -> None:
+    def __init__(
+        self,
+        number: int | None,
+        row: Mapping[str, Any],
+        data: QueryDict | None = None,
+        known: Mapping[str, Any] | None = None,
+    ) -> None:
         self.number, self.row = number, row
+        filled = known or {} if number is None else row
         super().__init__(data, prefix=str(number or NEW))
         for name in EDITABLE:
             if name in row and not row.get("cut"):
                 attributes = {"list": LABELS_LIST} if name == "label" else {}
                 widget = forms.Textarea({"rows": 3}) if name in LONG else forms.TextInput(attributes)
                 title = TITLES.get(name, name.capitalize())
-                shown = "" if number is None else _shown(row[name])
+                shown = _shown(filled.get(name, ""))
                 self.fields[name] = forms.CharField(
                     label=title, required=False, widget=widget, initial=shown, strip=True
                 )
@@ -118,6 +126,41 @@ class RowChangesForm(forms.Form):
         """Return the changes, of a valid form. Raises nothing: the service says what does not fit."""
         forms_ = [one for one in (*self.rows, self.new) if one.is_valid()]
         return [change for one in forms_ if (change := one.change(self.split)) is not None]
+
+
+class AddedRowForm(forms.Form):
+    """A row from elsewhere, the dataset that gets it, and the name of the new dataset. `known`: the fields of
+    the row as they came. Not editable ones stay."""
+
+    name = forms.CharField(
+        label="Name of the new dataset",
+        max_length=100,
+        required=False,
+        help_text="Default: the next free name, such as tickets-2.",
+    )
+
+    def __init__(
+        self,
+        datasets: Sequence[Dataset],
+        blank: Mapping[str, Any],
+        known: Mapping[str, Any],
+        data: QueryDict | None = None,
+    ) -> None:
+        super().__init__(data)
+        self.datasets, self.known = {str(one.pk): one for one in datasets}, known
+        choices = [(key, one.name) for key, one in self.datasets.items()]
+        self.fields["dataset"] = forms.ChoiceField(label="Dataset", choices=choices, initial=choices[0][0])
+        self.row = RowFields(None, blank, data, known)
+
+    def chosen(self) -> Dataset:
+        """Return the chosen dataset, of a valid form."""
+        return self.datasets[self.cleaned_data["dataset"]]
+
+    def change(self) -> RowChange:
+        """Return the change that adds the row to the training split, of a valid form."""
+        self.row.full_clean()
+        added = self.row.change(Split.TRAIN)
+        return RowChange(Split.TRAIN, None, {**self.known, **((added and added.fields) or {})})
 
 
 def numbers_posted(data: QueryDict) -> list[int]:

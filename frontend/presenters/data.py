@@ -156,8 +156,6 @@ def answer_facts(report: Report) -> list[Figure]:
         facts.append(Figure("Words per answer", f"{words['mean']:g} (at most {words['max']})"))
     if words := train.get("words_per_completion"):
         facts.append(Figure("Words per completion", f"{words['mean']:g} (at most {words['max']})"))
-    if train.get("imbalance"):
-        facts.append(Figure("Imbalance", f"{train['imbalance']:,g} to 1"))
     return facts
 
 

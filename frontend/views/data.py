@@ -1,4 +1,4 @@
-"""Corpora and datasets: the list, their pages, tokenizer fit and coverage."""
+"""Corpora and datasets: the list, their pages and tokenizer fit."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,7 +9,6 @@ from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.presenters.charts import doubling_bars
-from frontend.presenters.coverage import coverage_rows
 from frontend.presenters.data import (
     corpus_rows,
     dataset_context,
@@ -43,7 +42,7 @@ from tenants.datasets.services.corpora import corpus_delete, corpus_rename
 from tenants.datasets.services.datasets import dataset_delete, dataset_rename
 from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.coverage import coverage_request, coverages_of, versions_built_from
+from versiontree.tree.selectors.coverage import coverages_of, versions_built_from
 from versiontree.tree.selectors.label_checks import hplms_trained_on, suspects_count, suspects_version
 from versiontree.tree.selectors.recommended_root import root_recommended
 from versiontree.tree.selectors.versions import parents_ready_for, version_visible_to
@@ -127,20 +126,6 @@ def dataset_tokenizer_fit(request: TenantRequest, pk: int) -> HttpResponse:
     return _fit(request, lambda root: (dataset_fit(root, dataset), dataset_tokens(root, dataset)))
 
 
-@require_GET
-@tenant_member_required()
-def corpus_coverage(request: TenantRequest, pk: int) -> HttpResponse:
-    """The coverage of a corpus by each lookup table."""
-    return _coverage(request, corpus_of(request.access.tenant, pk))
-
-
-@require_GET
-@tenant_member_required()
-def dataset_coverage(request: TenantRequest, pk: int) -> HttpResponse:
-    """The coverage of a dataset by each lookup table."""
-    return _coverage(request, dataset_of(request.access.tenant, pk))
-
-
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def delete_corpus(request: TenantRequest, pk: int) -> HttpResponse:
@@ -193,14 +178,6 @@ def _shared_context(request: TenantRequest, upload: Corpus | Dataset) -> dict[st
         "recommended": root_recommended(tenant, measured),
         "uses": page,
     }
-
-
-def _coverage(request: TenantRequest, upload: Corpus | Dataset) -> HttpResponse:
-    measured, waiting = coverages_of(request.access.tenant, upload)
-    if waiting:
-        coverage_request(upload)
-    rows = coverage_rows(request.access.tenant, upload, measured)
-    return render_page(request, "data/coverage.html", rows=rows, waiting=waiting, address=request.path)
 
 
 def _fit(

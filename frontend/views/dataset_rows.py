@@ -14,7 +14,7 @@ from frontend.presenters.data import preview_rows
 from frontend.presenters.jobs import first_job_of
 from frontend.shortcuts import action_result, redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
-from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.row_ids import row_id
 from tenants.datasets.formats.corrections import LABELED_TASKS
 from tenants.datasets.models import Dataset, DatasetSplit, Split
@@ -58,7 +58,7 @@ def edit(request: TenantRequest, pk: int) -> HttpResponse:
     """Save the dataset with the changed rows of a page as a new one, and show it; or train a model on it."""
     dataset, split = dataset_of(request.access.tenant, pk), request.POST.get("split", "")
     if split not in Split.values:
-        raise not_found("split of this dataset", param="split")
+        raise HmiError(ErrorCode.INVALID_FIELD, "Open the rows of a split, then change them.", param="split")
     numbers = numbers_posted(request.POST)
     found = dataset_rows_at(dataset, split=split, numbers={number - 1 for number in numbers})
     shown = [(number, truncated_row(found[number - 1])) for number in numbers if number - 1 in found]

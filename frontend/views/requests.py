@@ -21,6 +21,7 @@ from frontend.presenters.requests import (
 )
 from frontend.presenters.sample_calls import sample_calls
 from frontend.shortcuts import render_page
+from frontend.views.added_rows import has_input_rows
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import api_keys_of
 from tenants.base.errors import ErrorCode, HmiError
@@ -28,6 +29,7 @@ from tenants.base.row_ids import row_id
 from tenants.usage.models import LoggedRequest
 from tenants.usage.request_selectors import omitted_requests, request_batches, requests_of
 from versiontree.tree.selectors.callable_hplms import CallableHplm, callable_hplm, callable_hplms
+from versiontree.tree.selectors.versions import hplm_of, hplm_version
 
 ROWS = 50
 KEYS_OFFERED = 200
@@ -77,6 +79,7 @@ def one(request: TenantRequest, pk: int) -> HttpResponse:
         row=request_row(entry),
         hint=hint_of(entry),
         offer=offer,
+        can_add=request.access.can_write and _has_input_rows(tenant, entry),
         calls=sample_calls(request, tenant, offer) if offer else [],
     )
 
@@ -89,6 +92,17 @@ def rows_csv(request: TenantRequest) -> HttpResponseBase:
     batches = request_batches(tenant, _form(request).filters(), batch_size=LINES_PER_CHUNK)
     lines = map(request_line, chain.from_iterable(batches))
     return csv_stream_response(f"requests-{tenant.slug}.csv", CSV_COLUMNS, lines)
+
+
+def _has_input_rows(tenant: Tenant, entry: LoggedRequest) -> bool:
+    """Whether the log keeps inputs of the request that a dataset can have as rows."""
+    if not entry.texts or not entry.version:
+        return False
+    try:
+        hplm = hplm_of(tenant, entry.model_name)
+        return has_input_rows(hplm, hplm_version(hplm, entry.version).config)
+    except HmiError:
+        return False
 
 
 def _form(request: TenantRequest) -> RequestsForm:

@@ -17,6 +17,7 @@ from frontend.forms.data import (
     CorpusForm,
     DatasetForm,
     UploadForm,
+    columns_chosen,
     columns_guessed,
     form_of,
 )
@@ -26,8 +27,8 @@ from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
 from tenants.base.plurals import counted
 from tenants.base.upload_concurrency import accepts_uploads
-from tenants.datasets.models import CheckKind, CheckState, Upload, UploadCheck
-from tenants.datasets.selectors.previews import check_columns, files_columns
+from tenants.datasets.models import CheckKind, CheckState, Task, Upload, UploadCheck
+from tenants.datasets.selectors.previews import check_columns, files_columns, files_task
 from tenants.datasets.selectors.uploads import check_of, corpus_of, upload_of, uploads_of
 from tenants.datasets.services.checks import check_create, check_error
 from tenants.datasets.services.samples import dataset_add_sample
@@ -169,8 +170,11 @@ def _create_check(request: TenantRequest, kind: CheckKind, form: UploadForm, *, 
 
     files = {purpose: upload(file) for purpose, file in form.given().items()}
     options = form.options()
-    if kind == CheckKind.DATASET and not store and not options["columns"]:
-        options["columns"] = columns_guessed(files_columns(files, options["task"]), options["task"])
+    if kind == CheckKind.DATASET:
+        options["task"] = task = options["task"] or files_task(files)
+        options["columns"] = columns_chosen(form.data, task) or None
+        if not store and not options["columns"]:
+            options["columns"] = columns_guessed(files_columns(files, task), task)
     return check_create(
         tenant=tenant,
         kind=kind,
@@ -202,7 +206,9 @@ def _delete_companion_uploads(request: TenantRequest, check: UploadCheck) -> Non
 def _context(check: UploadCheck) -> dict[str, Any]:
     if check.is_active:
         return {"check": check}
-    context = {"check": check, "columns": _columns(check)}
+    context: dict[str, Any] = {"check": check, "columns": _columns(check)}
+    if check.kind == CheckKind.DATASET:
+        context["task"] = Task(check.options["task"]).label
     if check.state == CheckState.PASSED:
         return context | check_context(check)
     return context | {"refusal": check_error(check)}

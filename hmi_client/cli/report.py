@@ -12,7 +12,7 @@ SPLITS = ("train", "dev", "test")
 
 
 def print_report(check: Check) -> None:
-    """Print the splits, the labels and the warnings of files that passed their check."""
+    """Print the splits, the labels, the warnings and the notes of files that passed their check."""
     report = check.preview.get("report", {})
     splits: dict[str, Json] = {
         name: report["splits"][name] for name in SPLITS if name in report.get("splits", {})
@@ -41,6 +41,8 @@ def print_report(check: Check) -> None:
             print_note(f"and {len(labels) - MAX_LABELS_SHOWN:,} more (--json lists all)")
     for warning in report.get("warnings", []):
         print_note(f"Warning: {warning}")
+    for note in report.get("notes", []):
+        print_note(f"Note: {note}")
 
 
 def _label_counts(splits: dict[str, Json]) -> Counter[str]:

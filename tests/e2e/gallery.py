@@ -175,6 +175,7 @@ def addresses_of(world: World) -> dict[str, str]:
     running = Job.unscoped.get(state="running")
     failed = Job.unscoped.get(state="failed")
     done = jobs_in_order(world.hplm)[1]
+    kept = LoggedRequest.unscoped.filter(texts__isnull=False).latest("pk")
     refused = LoggedRequest.unscoped.filter(error_code="not_found").latest("pk")
     return {
         "home": "",
@@ -183,6 +184,7 @@ def addresses_of(world: World) -> dict[str, str]:
         "data": "data/",
         "dataset": f"data/datasets/{world.dataset.pk}/",
         "dataset-rows": f"data/datasets/{world.dataset.pk}/rows/",
+        "test-row-add": f"data/datasets/{world.dataset.pk}/test-rows/1/add/",
         "corpus-new": "data/corpora/new/",
         "domain": f"domains/{world.domain.domain_id}/",
         "domain-new": f"domains/new/?parent={world.root.pk}&corpus={world.corpus.pk}",
@@ -193,6 +195,7 @@ def addresses_of(world: World) -> dict[str, str]:
         "usage": "usage/?by=model",
         "requests": "requests/",
         "request": f"requests/{refused.pk}/",
+        "request-input-add": f"requests/{kept.pk}/inputs/1/add/",
         "audit": "audit/",
         "jobs": "jobs/",
         "job-running": f"jobs/{running.pk}/",
@@ -266,15 +269,14 @@ def show_check(world: World, page: Page) -> None:
 
 
 def show_corpus(world: World, page: Page) -> None:
-    """The page of a corpus, once it says where to train."""
+    """The page of a corpus, held against the recommended root."""
     page.goto(f"/t/{world.tenant.slug}/data/corpora/{world.corpus.pk}/")
-    page.get_by_role("link", name="Use as parent").first.wait_for()
+    page.get_by_text("Tokens per row").wait_for()
 
 
 def fit_dataset(world: World, page: Page) -> None:
     """The page of a dataset, held against a root."""
     page.goto(f"/t/{world.tenant.slug}/data/datasets/{world.dataset.pk}/")
-    page.get_by_role("link", name="Use as parent").first.wait_for()
     page.get_by_role("button", name="Check").click()
     page.get_by_text("Tokens per row").wait_for()
 

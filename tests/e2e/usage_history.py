@@ -86,7 +86,8 @@ def create_request_log(world: World, key: str) -> None:
     )
     for ago in range(60):
         details = {"levels": {"table": 3, "full": 1}, "timings_ms": timings}
-        own = {**answered, "latency_ms": 31.7, "details": details}
+        texts = ["Where is my parcel?", "I was charged twice."]
+        own = {**answered, "latency_ms": 31.7, "details": details, "texts": texts}
         LoggedRequest.unscoped.create(
             **{
                 "tenant": world.tenant,

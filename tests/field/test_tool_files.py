@@ -9,6 +9,7 @@ import pytest
 
 from tenants.datasets.formats.columns import read_columns
 from tenants.datasets.formats.lines import Source
+from tenants.datasets.formats.task_guess import guess_task
 from tests.field.data_files import (
     BOTH,
     CHAT,
@@ -162,6 +163,21 @@ def test_a_file_of_a_tool_is_read_or_refused_with_what_to_do(file: ToolFile) -> 
 def test_columns_of_tools_are_offered_as_they_are_read(path: str, task: str, mapping: dict[str, str]) -> None:
     file = Source(FOLDER / path, Path(path).name)
     assert read_columns(file, task).default_mapping == mapping
+
+
+LIKE_CLASSES = {
+    "label_studio/multilabel_min.json",
+    "label_studio/multilabel.csv",
+    "doccano/multilabel.csv",
+    "doccano/sequence_to_sequence.jsonl",
+}
+"""Files whose text has one label in most rows, or of a name that says nothing."""
+
+
+@pytest.mark.parametrize("file", [one for one in TOOL_FILES if one.is_read], ids=lambda file: file.path)
+def test_the_task_of_a_tool_s_file_is_guessed(file: ToolFile) -> None:
+    expected = "classification" if file.path in LIKE_CLASSES else file.task
+    assert guess_task(Source(FOLDER / file.path, Path(file.path).name)) == expected
 
 
 def test_the_page_of_formats_lists_exactly_these_files() -> None:

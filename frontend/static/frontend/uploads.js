@@ -275,12 +275,13 @@ function offerName({ elements: { name } }, filename) {
   name.value = filename.replace(/\.\w+$/, "").slice(0, name.maxLength);
 }
 
-// Assign several files to fields by their names; others go to the field they were dropped on.
+// Assign files to fields by their names, unless one file was dropped on a field. Others go to that field, or to the
+// first one.
 function spread(files, onto) {
   for (const file of files) {
     const split = Object.keys(SPLITS).find((name) => SPLITS[name].test(file.name));
-    const named = files.length > 1 ? fields.find((field) => field.input.name === split) : null;
-    (named ?? onto).take(file);
+    const named = files.length > 1 || !onto ? fields.find((field) => field.input.name === split) : null;
+    (named ?? onto ?? fields[0]).take(file);
   }
 }
 
@@ -294,26 +295,23 @@ const fieldOf = (target) => fields.find((field) => field.input.closest(".field")
 for (const field of fields) {
   field.input.addEventListener("change", () => field.input.files.length && field.take(field.input.files[0]));
 }
-// Highlight the field that would receive a dragged file.
+// Highlight the field that would receive a dragged file: a file may be dropped anywhere on the page.
 function highlight(field) {
   for (const one of fields) one.input.closest(".field").classList.toggle("over", one === field);
 }
 document.addEventListener("dragover", (event) => {
-  const field = event.dataTransfer.types.includes("Files") ? fieldOf(event.target) : undefined;
-  if (field) {
-    event.preventDefault();
-    event.dataTransfer.dropEffect = "copy";
-  }
-  highlight(field);
+  if (!fields.length || !event.dataTransfer.types.includes("Files")) return;
+  event.preventDefault();
+  event.dataTransfer.dropEffect = "copy";
+  highlight(fieldOf(event.target) ?? fields[0]);
 });
 document.addEventListener("dragleave", (event) => event.relatedTarget || highlight());
 document.addEventListener("drop", (event) => {
   highlight();
-  const field = fieldOf(event.target);
-  if (!field || !event.dataTransfer.files.length) return;
+  if (!fields.length || !event.dataTransfer.files.length) return;
   event.preventDefault();
-  spread([...event.dataTransfer.files], field);
-  field.input.dispatchEvent(new Event("input", { bubbles: true }));
+  spread([...event.dataTransfer.files], fieldOf(event.target));
+  fields[0].input.dispatchEvent(new Event("input", { bubbles: true }));
 });
 
 // A button of a refused check: it ticks an option and checks again.

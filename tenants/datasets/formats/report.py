@@ -1,4 +1,4 @@
-"""The validation report of a dataset: statistics, leaks, warnings, preview."""
+"""The validation report of a dataset: statistics, leaks, warnings, notes, preview."""
 
 from typing import Any
 
@@ -18,6 +18,9 @@ from tenants.datasets.formats.splits import LEAK_LIMIT, unseen_labels
 from tenants.datasets.formats.statistics import FlaggedRows
 
 MIN_ROWS_PER_LABEL = 5
+MIN_TEST_ROWS = 100
+"""A test split with fewer rows measures too roughly to compare versions by it."""
+PURPOSES = {"dev": "validation", "test": "testing"}
 MAX_IMBALANCE = 20
 MAX_PREVIEW_LENGTH = 300
 MAX_PREVIEW_TOKENS = 60
@@ -25,7 +28,8 @@ MAX_PREVIEW_MESSAGES = 6
 
 
 def dataset_report(draft: DatasetDraft) -> dict[str, Any]:
-    """The report as JSON: ``rows``, ``words``, statistics of each split, leaks, unseen labels, warnings."""
+    """The report as JSON: ``rows``, ``words``, statistics of each split, leaks, unseen labels, warnings,
+    notes."""
     statistics = {split: draft.statistics[split] for split in SPLITS}
     return {
         "task": draft.task,
@@ -41,6 +45,7 @@ def dataset_report(draft: DatasetDraft) -> dict[str, Any]:
         "skipped_rows": draft.skipped,
         "unseen_labels": unseen_labels(statistics),
         "warnings": dataset_warnings(draft),
+        "notes": dataset_notes(draft),
     }
 
 
@@ -54,10 +59,11 @@ def dataset_warnings(draft: DatasetDraft) -> list[str]:
     for split, rows in draft.skipped.items():
         were = "was" if rows == 1 else "were"
         warnings.append(f"{counted(rows, 'row')} of {split} {were} invalid and left out.")
-    if draft.automatic:
-        each = "Each" if len(draft.automatic) > 1 else "It"
-        missing = " or ".join(draft.automatic)
-        warnings.append(f"No {missing} file was given. {each} gets 10% of the training rows.")
+    if (rows := draft.statistics["test"].rows) < MIN_TEST_ROWS:
+        warnings.append(
+            f"The test split has only {counted(rows, 'row')}. Each counts for {1 / rows:.0%} of the measured"
+            f" quality, so small differences mean nothing. Give at least {MIN_TEST_ROWS} rows."
+        )
     for split in SPLITS:
         stats = draft.statistics[split]
         if stats.duplicates.rows:
@@ -74,6 +80,14 @@ def dataset_warnings(draft: DatasetDraft) -> list[str]:
                 f"{_rows(stats.conflicting)}."
             )
     return warnings + _label_warnings(draft)
+
+
+def dataset_notes(draft: DatasetDraft) -> list[str]:
+    """What was done for the user, as sentences."""
+    if not draft.automatic:
+        return []
+    held_out = " and ".join(f"10% for {PURPOSES[split]}" for split in draft.automatic)
+    return [f"We hold out {held_out.replace('10%', '10% of the rows', 1)}."]
 
 
 def dataset_preview_rows(draft: DatasetDraft) -> dict[str, list[dict[str, Any]]]:

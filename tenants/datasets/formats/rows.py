@@ -154,7 +154,7 @@ def find_columns(
         raise file_error(
             ErrorCode.MISSING_COLUMN,
             f"no column {missing_names}; found: {', '.join(map(repr, listed)) or 'none'}."
-            " Rename the columns, or map them.",
+            " Choose which column is which.",
             file=file,
             row=row,
             line=line,

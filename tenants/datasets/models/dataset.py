@@ -1,4 +1,4 @@
-"""Corpora (plain texts) and datasets (labelled examples)."""
+"""Corpora (plain texts) and datasets (labeled examples)."""
 
 from typing import Final
 

@@ -14,7 +14,8 @@ from tenants.base.errors import HmiError
 from tenants.datasets.formats.columns import FileColumns, read_columns
 from tenants.datasets.formats.lines import Source
 from tenants.datasets.formats.report import MAX_PREVIEW_LENGTH, MAX_PREVIEW_TOKENS
-from tenants.datasets.models import CheckKind, Corpus, Dataset, Split, Upload, UploadCheck
+from tenants.datasets.formats.task_guess import guess_task
+from tenants.datasets.models import CheckKind, Corpus, Dataset, Split, Task, Upload, UploadCheck
 from tenants.datasets.storage import upload_store
 
 Row = TypeVar("Row", Corpus, Dataset)
@@ -97,6 +98,16 @@ def files_columns(
             with suppress(HmiError, OSError):  # the check reports the error
                 found.add(read_columns(source, task, columns))
     return found
+
+
+def files_task(files: Mapping[str, Upload]) -> str:
+    """The task that the files of a dataset by split seem to be for. Classification if they fit none."""
+    for split in Split.values:
+        if upload := files.get(split):
+            with suppress(HmiError, OSError):  # the check reports the error
+                if task := guess_task(Source(upload_store().upload_path(upload.pk), upload.filename)):
+                    return task
+    return Task.CLASSIFICATION
 
 
 def _first_lines(sha256: str) -> list[str]:

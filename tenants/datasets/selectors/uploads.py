@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet, Subquery, Sum, Value
+from django.db.models import Case, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Now
 
 from tenants.accounts.models import ApiKey, Tenant, User
@@ -37,6 +37,16 @@ def datasets_of(tenant: Tenant) -> QuerySet[Dataset]:
 def dataset_of(tenant: Tenant, dataset_id: int) -> Dataset:
     """The tenant's dataset, or ``not_found``."""
     return require_found(datasets_of(tenant).filter(pk=dataset_id).first(), "dataset", param="dataset")
+
+
+def datasets_for_task(
+    tenant: Tenant, task: str, *, pairs: bool, first: int | None, limit: int
+) -> list[Dataset]:
+    """The tenant's datasets for a task, with two texts a row or one: the one with the id ``first``, then the
+    newest."""
+    alike = Dataset.objects.for_tenant(tenant).filter(task=task, pairs=pairs)
+    own = Case(When(pk=first or 0, then=0), default=1)
+    return list(alike.order_by(own, "-created_at", "-pk")[:limit])
 
 
 def corrected_name(dataset: Dataset) -> str:

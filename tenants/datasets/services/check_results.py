@@ -23,7 +23,7 @@ from tenants.datasets.models import CheckState, Upload, UploadCheck
 from tenants.datasets.storage import CHECK_RESULTS_FOLDER, FileDigest, digest_file, upload_store
 from tenants.usage.services.quotas import quota_check_storage, quota_lock
 
-CHECK_VERSION: Final = 1
+CHECK_VERSION: Final = 2
 """Increase it when a check may give another result, or write other files, for the same uploads."""
 
 

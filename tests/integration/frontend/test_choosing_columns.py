@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tenants.datasets.models import Upload, UploadCheck
+from tenants.datasets.models import Dataset, Upload, UploadCheck
 from tenants.datasets.services.checks import check_run
 from tenants.datasets.services.uploads import upload_receive
 from tests.e2e.world import World
@@ -58,6 +58,29 @@ def test_each_task_names_its_columns_and_what_was_read_stands_chosen(owner: Clie
         "Tokens": ("1 (word0)", ["1 (word0)", "2 (NN)", "3 (O)"]),
         "Tags": ("3 (O)", ["3 (O)", "1 (word0)", "2 (NN)"]),
     }
+
+
+@pytest.mark.parametrize(
+    ("rows", "task"),
+    [
+        ([{"message": f"one {n}", "category": "ab"[n % 2]} for n in range(30)], "classification"),
+        ([{"text": f"one {n}", "rating": n / 3} for n in range(30)], "regression"),
+        ([{"instruction": f"say {n}", "output": f"it is {n}"} for n in range(30)], "generation"),
+    ],
+)
+def test_the_task_is_guessed_from_the_columns_and_can_be_changed(
+    owner: Client, world: World, rows: list[dict[str, Any]], task: str
+) -> None:
+    fields = {"name": "Rows", "separator": "", "train_upload": received(world, jsonl(rows)).pk}
+    page = owner.post(CHECK, fields)
+    assert (page.context["check"].state, page.context["check"].options["task"]) == ("passed", task)
+    assert f"Read as <strong>{page.context['task']}</strong>" in page.content.decode()
+    changed = owner.post(CHECK, {**fields, "task": "chat"})
+    assert (changed.context["check"].state, changed.context["task"]) == ("refused", "Chat")
+    columns = page.context["check"].options["columns"] or {}
+    chosen = {f"column_{name}": column for name, column in columns.items()}
+    owner.post(NEW, {**fields, **chosen})
+    assert Dataset.unscoped.get(name="Rows").task == task
 
 
 def test_choosing_what_was_read_anyway_lets_what_was_kept_be_stored(

@@ -74,7 +74,7 @@ def kept_in(answer: Any) -> dict[str, str | None]:
 def test_each_step_carries_what_the_others_have(owner: Client, world: World) -> None:
     data = owner.get(NEW)
     assert (step_of(data), "Tickets" in data.content.decode()) == ("Data", True)
-    assert "No dev or test file was given. Each gets 10% of the training rows." in data.content.decode()
+    assert "The test split has only" in data.content.decode()
     parent = owner.get(NEW, at("parent", dataset=world.dataset.pk))
     assert step_of(parent) == "Base model"
     settings = owner.get(NEW, at("settings", dataset=world.dataset.pk, parent=world.domain.pk))

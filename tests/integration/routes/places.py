@@ -55,6 +55,9 @@ def _there_already(world: World) -> dict[str, object]:
         "at": timezone.now(),
         "api": "infer",
         "status": 200,
+        "model_name": world.hplm.name,
+        "version": world.hplm.number,
+        "texts": ["a text"],
     }
     return {
         "requests/pk": LoggedRequest.unscoped.create(**logged).pk,

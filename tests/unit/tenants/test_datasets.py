@@ -21,6 +21,11 @@ from tenants.datasets.formats.statistics import SplitStatistics
 from tests.other_threads import turns_meanwhile
 from tests.unit.tenants.files import draft, refused, texts
 
+SMALL_TEST = (
+    "The test split has only {rows} rows. Each counts for {share}% of the measured quality, so small"
+    " differences mean nothing. Give at least 100 rows."
+)
+
 
 def rows_of(made: DatasetDraft) -> dict[str, list[str]]:
     return {
@@ -212,12 +217,23 @@ def test_the_report_counts_and_warns(tmp_path: Path) -> None:
         "words_per_row": {"min": 3, "mean": 3.0, "max": 3},
         "words_histogram": [0, 0, 32],
     }
+    assert report["notes"] == []
     assert report["warnings"] == [
+        SMALL_TEST.format(rows=3, share=33),
         "1 row of train (3.1%) repeats the text of an earlier row (row 31).",
         "1 row of train contradicts an earlier row with the same text (row 31).",
         "dev has the label 'unseen', which train lacks, in 1 row (row 1): every prediction there is wrong.",
         "Labels with fewer than 5 examples in train: rare.",
     ]
+
+
+def test_splits_that_are_held_out_are_a_note_and_a_large_test_split_needs_no_warning(tmp_path: Path) -> None:
+    report = dataset_report(draft(tmp_path, train=texts(1000)))
+    assert report["notes"] == ["We hold out 10% of the rows for validation and 10% for testing."]
+    assert report["warnings"] == []
+    (folder := tmp_path / "dev").mkdir()
+    given = dataset_report(draft(folder, train=texts(1000), dev=texts(20, start=2000)))
+    assert given["notes"] == ["We hold out 10% of the rows for testing."]
 
 
 def test_the_preview_cuts_long_texts(tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Case, QuerySet, When
+from django.db.models import QuerySet
 
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Dataset, DatasetSplit, Split
+from tenants.datasets.selectors.uploads import datasets_for_task
 from tenants.datasets.storage import upload_store
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.evaluation_answers import EvaluationAnswers, RowAnswer, answers_read
@@ -104,6 +105,5 @@ def datasets_like(tenant: Tenant, version: Version, *, limit: int) -> list[Datas
     """The tenant's datasets of the same task as a model's version: its own first, then the newest."""
     assert version.hplm is not None
     task = version.hplm.task
-    alike = Dataset.objects.for_tenant(tenant).filter(task=task, pairs=takes_pairs(task, version.config))
-    own = Case(When(pk=version.dataset_id or 0, then=0), default=1)
-    return list(alike.order_by(own, "-created_at", "-pk")[:limit])
+    pairs = takes_pairs(task, version.config)
+    return datasets_for_task(tenant, task, pairs=pairs, first=version.dataset_id, limit=limit)
