@@ -31,7 +31,7 @@ def test_a_corpus_becomes_a_domain_and_leads_to_a_model_on_it(
     person = Traveller(sign_in(page, "olga"), "a domain from an own corpus, and a model on it")
     person.click(page.get_by_role("link", name="Data", exact=True))
     person.click(page.get_by_role("link", name="Upload a corpus"))
-    text = "\n".join(f"{text}, note {number}" for number in range(40) for text in TICKETS.values())
+    text = "\n".join(f"{text}, note {number}" for number in range(420) for text in TICKETS.values())
     person.choose_file(
         page.locator("input[type=file]"),
         {"name": "Help desk notes.txt", "mimeType": "text/plain", "buffer": text.encode()},

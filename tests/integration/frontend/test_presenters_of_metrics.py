@@ -61,7 +61,7 @@ def test_every_kind_of_answer_has_its_headline(result: dict[str, Any], headline:
     answer = answer_of({"text": TEXT}, reply(**result))
     assert (answer.headline, answer.muted) == (headline, muted)
     assert [part.figure for part in answer.hits] == ["50%", "25%", "0%", "25%"]
-    assert [(part.name, part.figure) for part in answer.times][-1] == ("Rest", "0.0 ms")
+    assert [(part.name, part.figure) for part in answer.times][-1] == ("Other", "0.0 ms")
 
 
 def test_an_answer_says_how_it_was_made_and_what_the_tables_gave() -> None:

@@ -112,7 +112,7 @@ def nowhere(value: object) -> object:
 def said(answer: HttpResponseBase, path: str) -> str:
     """In what words, without the token of the page's forms, which no two answers share."""
     text = bytes(getattr(answer, "content", b"")).decode().replace(path, "(path)")
-    return re.sub(r'(csrfmiddlewaretoken" value=")\w+', r"\1", text)
+    return re.sub(r'(csrfmiddlewaretoken" value="|"X-CSRFToken": ")\w+', r"\1", text)
 
 
 def test_what_is_anothers_is_as_if_it_were_not_there(
