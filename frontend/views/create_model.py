@@ -22,6 +22,7 @@ from frontend.presenters.jobs import first_job_of
 from frontend.presenters.versions import parent_name
 from frontend.shortcuts import redirect_to, render_page, submit_form
 from tenants.accounts.models import Role, Tenant
+from tenants.base.errors import HmiError
 from tenants.base.row_ids import row_id
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.previews import search_by_name
@@ -30,6 +31,7 @@ from versiontree.names import slug_of
 from versiontree.tree.models import RootKind, Version
 from versiontree.tree.selectors.coverage import coverage_request, coverage_targets, coverages_of
 from versiontree.tree.selectors.estimates import hplm_estimate
+from versiontree.tree.selectors.recommended_root import parent_recommended
 from versiontree.tree.selectors.versions import parents_ready_for
 from versiontree.tree.services.dry_run import dry_run
 from versiontree.tree.services.hplms import hplm_create
@@ -190,15 +192,12 @@ def _faults(form: CreateForm, step: CreateStep) -> list[str]:
 
 
 def _default_parent(form: CreateForm, tenant: Tenant) -> dict[str, str]:
-    """Return the parent that is recommended for the dataset; a root until all tables are measured."""
+    """Return the parent that is recommended for the dataset; none before a root is ready."""
     dataset = _chosen_dataset(form)
-    if dataset is None:
+    try:
+        return {} if dataset is None else {"parent": str(parent_recommended(tenant, dataset).pk)}
+    except HmiError:
         return {}
-    measured, waiting = coverages_of(tenant, dataset) if form.root == RootKind.ENCODER else ([], [])
-    targets = coverage_targets(tenant, root=form.root)
-    parents = parent_choices(targets, [] if waiting else measured, None, measuring=False)
-    chosen = next((one.pk for one in parents if one.chosen), None)
-    return {} if chosen is None else {"parent": str(chosen)}
 
 
 def _initial_name(form: CreateForm) -> dict[str, str]:

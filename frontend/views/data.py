@@ -40,11 +40,11 @@ from tenants.datasets.selectors.uploads import (
 )
 from tenants.datasets.services.corpora import corpus_delete, corpus_rename
 from tenants.datasets.services.datasets import dataset_delete, dataset_rename
-from versiontree.tree.models import Version
+from versiontree.tree.models import RootKind, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.coverage import coverages_of, versions_built_from
 from versiontree.tree.selectors.label_checks import hplms_trained_on, suspects_count, suspects_version
-from versiontree.tree.selectors.recommended_root import root_recommended
+from versiontree.tree.selectors.recommended_root import root_kind_of, root_recommended
 from versiontree.tree.selectors.versions import parents_ready_for, version_visible_to
 from versiontree.tree.tokenized_rows import TokenizerFit, TokenRow, fit_warnings
 from versiontree.tree.tokenizer_fit import corpus_fit, corpus_tokens, dataset_fit, dataset_tokens
@@ -172,10 +172,11 @@ def _shared_context(request: TenantRequest, upload: Corpus | Dataset) -> dict[st
     """Return the context that both pages share: roots to check, and versions trained on the upload."""
     tenant = request.access.tenant
     page = paginate(request, versions_built_from(tenant, upload), USES_SHOWN, key="uses")
-    measured, _ = coverages_of(tenant, upload)
+    kind = root_kind_of(upload.task) if isinstance(upload, Dataset) else RootKind.ENCODER
+    measured, _ = coverages_of(tenant, upload) if kind == RootKind.ENCODER else ([], [])
     return {
-        "roots": parents_ready_for(tenant).filter(kind=VersionKind.ROOT),
-        "recommended": root_recommended(tenant, measured),
+        "roots": parents_ready_for(tenant, root=kind).filter(kind=VersionKind.ROOT),
+        "recommended": root_recommended(tenant, measured, kind=kind),
         "uses": page,
     }
 

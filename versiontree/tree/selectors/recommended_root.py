@@ -39,16 +39,21 @@ def parent_and_dataset(tenant: Tenant, parent_id: int | None, dataset_id: int) -
 def parent_recommended(tenant: Tenant, dataset: Dataset) -> Version:
     """The root or domain with the best coverage of a dataset, once all of them are measured. Before that, and
     for generative tasks: the recommended root. ``model_not_ready`` if no root is ready."""
-    generates = dataset.task in GENERATIVE_TASKS
-    measured, waiting = ([], []) if generates else coverages_of(tenant, dataset)
+    kind = root_kind_of(dataset.task)
+    measured, waiting = coverages_of(tenant, dataset) if kind == RootKind.ENCODER else ([], [])
     known = [] if waiting else [one for one in measured if not one.error_message]
     if best := max(known, key=lambda one: one.rank, default=None):
         return best.version
-    root = root_recommended(tenant, measured, kind=RootKind.DECODER if generates else RootKind.ENCODER)
+    root = root_recommended(tenant, measured, kind=kind)
     if root is None:
         message = f"No root for {dataset.get_task_display().lower()} is ready to be the parent."
         raise HmiError(ErrorCode.MODEL_NOT_READY, message, param="parent")
     return root.version
+
+
+def root_kind_of(task: str) -> RootKind:
+    """The kind of root that models for a task stand on."""
+    return RootKind.DECODER if task in GENERATIVE_TASKS else RootKind.ENCODER
 
 
 def root_recommended(
@@ -93,7 +98,7 @@ def checked_fit(check: UploadCheck, checked: CheckResult) -> dict[str, Any]:
 
     Receiver of ``tenants.base.hooks.check_details``.
     """
-    root = root_recommended(check.tenant)
+    root = root_recommended(check.tenant, kind=root_kind_of(checked.report.get("task", "")))
     if root is None:
         return {}
     try:
