@@ -189,9 +189,12 @@ def resolve_model_cached(tenant: Tenant, reference: str) -> ResolvedModel:
     """
     wanted = _own_reference(tenant, reference)
     which = f"@{wanted.alias}" if wanted.number is None else f":{wanted.number}"
-    scope = "" if wanted.tenant is None else "/"  # a root has no tenant in its name
-    name = f"model:{tenant.pk}/{scope}{wanted.hplm}{which}"
-    return cached(name, lambda: _resolve(tenant, wanted), settings.HMI_MODEL_CACHE_S)
+    name = f"model:{tenant.pk}/{wanted.hplm}{which}"
+    unscoped = replace(wanted, tenant=None)  # with and without its tenant, a model has one entry
+    found = cached(name, lambda: _resolve(tenant, unscoped), settings.HMI_MODEL_CACHE_S)
+    if found.is_base and wanted.tenant is not None:  # a root has no tenant in its name
+        raise _unresolved_error(tenant, wanted)
+    return found
 
 
 def _own_reference(tenant: Tenant, reference: str) -> ModelReference:
