@@ -41,7 +41,7 @@ def test_a_job_is_followed_live_through_a_reload_and_no_event_is_lost_or_repeate
     page = opened(at_web, job)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    expect(page.locator(".live-mode")).to_contain_text(LIVE)
+    expect(page.locator(".live-mode")).to_have_text(LIVE)
     expect(page.locator("#job")).to_contain_text("First in line")
     start(job, 0.25, "train", eta=75)
     expect(page.locator("#job")).to_contain_text("25.0%")
@@ -64,13 +64,13 @@ def test_the_web_server_stops_in_order_though_pages_follow_and_they_catch_up_whe
     at_web: BrowserContext, web: Web, job: Job
 ) -> None:
     page = opened(at_web, job)
-    expect(page.locator(".live-mode")).to_contain_text(LIVE)
+    expect(page.locator(".live-mode")).to_have_text(LIVE)
     web.stop()
     assert "Killing" not in web.output()
     page.wait_for_event("requestfailed", lambda request: "/progress/" in request.url)
     job_event(job_id=job.pk, kind="note", message="meanwhile")
     web.start()
-    expect(page.locator(".live-mode")).to_contain_text(LIVE, timeout=60_000)
+    expect(page.locator(".live-mode")).to_have_text(LIVE, timeout=60_000)
     expect(page.locator(".events")).to_contain_text("meanwhile")
     assert told(page).count("note meanwhile") == 1
 
