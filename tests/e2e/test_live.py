@@ -11,7 +11,7 @@ from versiontree.jobs.models import Job
 from versiontree.jobs.services.lifecycle import job_event, job_succeed
 from versiontree.tree.services.hplms import hplm_create
 
-LIVE, POLLING = "Live: changes appear immediately", "This page refreshes every 2 seconds"
+LIVE, POLLING = "Live", "This page refreshes every 2 seconds"
 
 
 @pytest.fixture
