@@ -57,8 +57,8 @@ def test_input_of_another_task_is_refused_at_its_field(
     [
         ({}, "missing_field", "inputs[0].text"),
         ({"text_pair": "b"}, "missing_field", "inputs[0].text"),
-        ({"text": "a", "label": "b"}, "invalid_field", "inputs[0]"),
-        ({"question": "q", "text": "b"}, "invalid_field", "inputs[0]"),
+        ({"text": "a", "label": "b"}, "invalid_field", "inputs[0].label"),
+        ({"question": "q", "text": "b"}, "invalid_field", "inputs[0].text"),
         ({"text": "a", "text_pair": " "}, "empty_text", "inputs[0].text_pair"),
         ({"text": 3}, "invalid_field", "inputs[0].text"),
         ({"question": "q", "context": None}, "invalid_field", "inputs[0].context"),
