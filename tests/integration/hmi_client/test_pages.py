@@ -223,13 +223,19 @@ def test_the_examples_of_webhooks_and_the_open_protocol_do_what_they_show(
 
 
 def test_the_files_of_batches_are_as_they_are_shown(reader: Reader) -> None:
-    [batch], [result, error, *requests] = blocks("docs/batches.md", "sh"), shown("docs/batches.md")
+    [commands], [result, error, *requests] = blocks("docs/batches.md", "sh"), shown("docs/batches.md")
+    table, batch = commands.splitlines()
+    (reader.folder / "tickets.csv").write_text("number,message\n7,It will not start\n")
+    reader.types(table)
+    header, answered = (reader.folder / "answers.csv").read_text("utf-8-sig").splitlines()
+    assert header == "number,message,answer,confidence,error"
+    assert answered.startswith("7,It will not start,")
     reader.types(batch)
     [line] = reader.lines("texts-results.jsonl")
     alike(result, line)
     (reader.folder / "texts-results.jsonl").unlink()
     (reader.folder / "texts.jsonl").write_text('"It will not start"\nIt will not start\n')
-    reader.types(f"{batch.strip()} || true")
+    reader.types(f"{batch} || true")
     [line] = reader.lines("texts-errors.jsonl")
     alike(error, line)
     assert line["error"] == error["error"]

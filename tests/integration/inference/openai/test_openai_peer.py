@@ -49,6 +49,7 @@ def examples(product: Product) -> str:
     for shown, here in [
         ("http://127.0.0.1:8000", product.url),
         ('"minilm"', '"tiny"'),
+        ('"smollm2"', '"smol"'),
         ('suffix="tickets"', f"suffix={short}"),
         ("sleep(5)", "sleep(0.1)"),
     ]:
