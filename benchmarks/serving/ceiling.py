@@ -25,8 +25,8 @@ from inference.engine.in_flight import InFlightBatch
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Answered, Row
-from inference.hplm.pet_batch import RowOnDevice, SegmentPets
-from inference.hplm.pets import PackedPet
+from inference.hplm.pets.batch import RowOnDevice, SegmentPets
+from inference.hplm.pets.packed import PackedPet
 from inference.hplm.sequences import PackedSequences
 
 TENANTS, BATCHES, REPEATS = 64, 8, 7

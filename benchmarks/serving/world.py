@@ -35,7 +35,8 @@ from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.fragments import LEVEL_UNI, pack, shorten
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import PetSpec, PetWeights, UpperShape
+from inference.hplm.pets.spec import PetSpec, UpperShape
+from inference.hplm.pets.weights import PetWeights
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.plot_writer import write_plot

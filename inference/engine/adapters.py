@@ -13,8 +13,9 @@ from inference.engine.rows import ModelIdentity, Row
 from inference.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
-from inference.hplm.pet_batch import SegmentPets
-from inference.hplm.pets import PackedPet, UpperShape
+from inference.hplm.pets.batch import SegmentPets
+from inference.hplm.pets.packed import PackedPet
+from inference.hplm.pets.spec import UpperShape
 
 log = logging.getLogger(__name__)
 

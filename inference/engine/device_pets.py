@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from inference.hplm.heads import Head
-from inference.hplm.pets import PackedPet
+from inference.hplm.pets.packed import PackedPet
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ from inference.errors import HplmError
 from inference.hplm.attention import add_encoder_layout
 from inference.hplm.heads import head_outputs, read_back
 from inference.hplm.lower_states import finish_lower_states
-from inference.hplm.pets import UpperShape
+from inference.hplm.pets.spec import UpperShape
 from inference.hplm.plot_lookup import LookupResult
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences

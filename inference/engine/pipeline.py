@@ -15,7 +15,7 @@ from inference.engine.compute_threads import ComputeThreads, thread_pool
 from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.trace import StageName, Trace
 from inference.hplm.heads import Head
-from inference.hplm.pet_batch import SegmentLayer, SegmentPets
+from inference.hplm.pets.batch import SegmentLayer, SegmentPets
 
 Result = TypeVar("Result")
 

@@ -17,7 +17,7 @@ from inference.hplm.fragments import pack
 from inference.hplm.hplm import Hplm, check_sizes
 from inference.hplm.local_lower import JSON_FILE as LOWER_JSON
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.pets import UpperShape
+from inference.hplm.pets.spec import UpperShape
 from inference.hplm.plot import PlotTable
 from inference.hplm.root import FULL_LOWER_FILE, GENERAL_TEXT_FILE, LM_HEAD_FILE, LmHead, Root
 from inference.hplm.root_config import RootConfig

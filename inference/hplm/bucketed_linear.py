@@ -39,6 +39,22 @@ def addmm(bias: Tensor | None, rows: Tensor, weight: Tensor) -> Tensor:
     return result
 
 
+def padded_linear(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """As `linear`, of rows [n, in] whose number differs by model: if they are few, their number is rounded up
+    to a multiple of SMALL_BUCKET where that saves a kernel."""
+    missing = -len(hidden) % SMALL_BUCKET
+    if not missing or len(hidden) >= FINE_BUCKET or hidden.dim() > 2 or not _needs_buckets(hidden):
+        return linear(hidden, weight, bias)
+    return linear(functional.pad(hidden, (0, 0, 0, missing)), weight, bias)[: len(hidden)]
+
+
+def add_product(to: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+    """Adds rows [n, in] @ weight.T of a weight [out, in] to ``to`` [n, out] in place, and returns it."""
+    if _needs_buckets(rows):
+        return to.add_(padded_linear(rows, weight, None))
+    return to.addmm_(rows, weight.t())
+
+
 def bucket_slices(rows: int) -> Iterator[slice]:
     """Slices of few sizes that cover `rows` rows: multiples of COARSE_BUCKET up to MAX_BUCKET, then one of
     FINE_BUCKET for the rest, which may overlap rows before it. Fewer rows than FINE_BUCKET are one slice."""
@@ -52,12 +68,6 @@ def bucket_slices(rows: int) -> Iterator[slice]:
         yield slice(0, begin)
     if begin < rows:
         yield slice(max(0, rows - -(-(rows - begin) // FINE_BUCKET) * FINE_BUCKET), rows)
-
-
-def bucket_size(rows: int) -> int:
-    """So many rows or a few more: one of few numbers."""
-    step = SMALL_BUCKET if rows <= 8 * SMALL_BUCKET else COARSE_BUCKET
-    return -(-rows // step) * step
 
 
 def _needs_buckets(rows: Tensor) -> bool:

@@ -21,7 +21,8 @@ from inference.hplm.checkpoint_config import config_number, unsupported
 from inference.hplm.families import family_for
 from inference.hplm.heads import ACTIVATIONS, INNER_NORM_EPS, Activation, Head, HeadLayer, Pooling
 from inference.hplm.hplm import Hplm, check_output_count
-from inference.hplm.pets import PetSpec, PetWeights, UpperShape
+from inference.hplm.pets.spec import PetSpec, UpperShape
+from inference.hplm.pets.weights import PetWeights
 from inference.hplm.sentence_folder import MODULES_FILE
 from inference.text.tasks import (
     CLASSIFICATION,

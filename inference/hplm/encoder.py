@@ -19,7 +19,7 @@ from inference.hplm.artifact_files import (
 )
 from inference.hplm.attention import attention
 from inference.hplm.int8_linear import InputScale, Int8Linear
-from inference.hplm.pet_batch import LayerPets, Pets, SharedLayer
+from inference.hplm.pets.batch import LayerPets, Pets, SharedLayer
 from inference.hplm.position_scheme import PositionScheme
 from inference.hplm.sequences import PackedSequences
 

@@ -16,7 +16,8 @@ from inference.hplm.artifact_files import (
     write_weights,
 )
 from inference.hplm.heads import Activation, Head, Pooling
-from inference.hplm.pets import PetSpec, PetWeights, UpperShape
+from inference.hplm.pets.spec import PetSpec, UpperShape
+from inference.hplm.pets.weights import PetWeights
 from inference.text.outputs import HPLM_FILE
 from inference.text.tasks import DEFAULT_THRESHOLD, EMBEDDING, ENCODER_TASKS, FIXED_LABELS, PER_TOKEN, Task
 

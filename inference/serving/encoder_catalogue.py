@@ -24,7 +24,7 @@ from inference.engine.rows import ModelIdentity, Row
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.hplm import Hplm
 from inference.hplm.int8_scales import uses_int8
-from inference.hplm.pets import UpperShape
+from inference.hplm.pets.spec import UpperShape
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
 from inference.hplm.weight_format import WeightFormat

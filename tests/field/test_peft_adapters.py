@@ -28,7 +28,7 @@ from inference.hplm.adapter_io.adapter_import import adapter_import
 from inference.hplm.adapter_io.peft_config import FIELDS, MAX_PATTERNS, PeftConfig
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import PetSpec
+from inference.hplm.pets.spec import PetSpec
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
 from inference.text.tasks import Task

@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from inference.cascade.dispatcher import Level
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import UpperShape
+from inference.hplm.pets.spec import UpperShape
 from inference.hplm.root import Root
 from inference.text.codec import EMBEDDING, TextCodec
 from inference.text.encodings import InferInput

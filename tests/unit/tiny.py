@@ -20,7 +20,8 @@ from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.heads import POOLINGS, Head, Pooling
 from inference.hplm.hplm import Hplm
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.pets import PetSpec, PetWeights, UpperShape
+from inference.hplm.pets.spec import PetSpec, UpperShape
+from inference.hplm.pets.weights import PetWeights
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
 from inference.text.tasks import CLASSIFICATION, FIXED_LABELS, PER_TOKEN, QUESTION_ANSWERING, TAGGING, Task

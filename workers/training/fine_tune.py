@@ -11,7 +11,8 @@ from inference.cascade.dispatcher import Level
 from inference.cascade.profile import CascadeProfile
 from inference.hplm.heads import Head, Pooling
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import PetWeights, UpperShape
+from inference.hplm.pets.spec import UpperShape
+from inference.hplm.pets.weights import PetWeights
 from inference.text.tasks import Task
 from workers.training.cascade.costs import measure_costs
 from workers.training.cascade.cross_fitting import cross_fit, may_gain_from_cross_fitting

@@ -10,7 +10,7 @@ from torch import Tensor
 from inference.hplm.int8_linear import Linear
 from inference.hplm.int8_scales import PLACES_BY_INPUT, Int8Scales, supports_int8
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.pet_batch import SharedLayer
+from inference.hplm.pets.batch import SharedLayer
 from inference.hplm.root_config import RootConfig
 from inference.hplm.sequences import PackedSequences
 from workers.training.hidden_states import Teacher, local_states

@@ -13,7 +13,8 @@ from inference.cascade.dispatcher import AnswerPolicy, Level
 from inference.errors import HplmError
 from inference.hplm.heads import Head, Pooling
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import PetSpec, PetWeights, UpperShape
+from inference.hplm.pets.spec import PetSpec, UpperShape
+from inference.hplm.pets.weights import PetWeights
 from inference.text.tasks import MULTILABEL, QUICK_TASKS, REGRESSION, Task
 from workers.training.cascade.outputs import OutputsByLevel, read_both_levels
 from workers.training.datasets import DatasetFiles, Example, read_examples

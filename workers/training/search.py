@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.hplm.pets import PetSpec
+from inference.hplm.pets.spec import PetSpec
 from versiontree.job_settings import DEFAULT_EPOCHS, EncoderTrainingSettings
 from workers.training.checkpoints import Checkpoint, CheckpointStore, seeded_generator, seeded_rng
 from workers.training.lower_states import LowerMode

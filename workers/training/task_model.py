@@ -9,8 +9,9 @@ from torch.nn import functional
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.heads import POOLINGS, Head, pool
 from inference.hplm.hplm import Hplm
-from inference.hplm.pet_batch import SharedPets
-from inference.hplm.pets import PetSpec, PetWeights, UpperShape
+from inference.hplm.pets.batch import SharedPets
+from inference.hplm.pets.spec import PetSpec, UpperShape
+from inference.hplm.pets.weights import PetWeights
 
 # The head's output at padding, so that a softmax over the tokens never chooses it.
 PADDING_LOGIT = -1e4

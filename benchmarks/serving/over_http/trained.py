@@ -16,7 +16,7 @@ from benchmarks.accuracy.workbench import Workbench
 from benchmarks.serving.real_texts import RealTexts
 from inference.cascade.profile import CASCADE_FILE
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import PetWeights
+from inference.hplm.pets.weights import PetWeights
 
 DATASET: Final = DATASETS["sci-cite"]
 ROWS, QUICK_ROWS = 1_000, 100

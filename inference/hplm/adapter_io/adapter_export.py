@@ -23,7 +23,7 @@ from inference.hplm.artifact_files import (
 from inference.hplm.families import FAMILIES
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import NORMS, PLACES
+from inference.hplm.pets.spec import NORMS, PLACES
 from inference.hplm.root import UPPER_FILE
 from inference.hplm.root_config import RootConfig
 from inference.text.tasks import EMBEDDING, QUESTION_ANSWERING, REGRESSION

@@ -21,7 +21,9 @@ from inference.hplm.adapter_io.adapter_folder import (
 from inference.hplm.adapter_io.task_heads import imported_hplm
 from inference.hplm.heads import ACTIVATIONS, Activation, Head, HeadLayer
 from inference.hplm.hplm import MAX_ADAPTER_WIDTH, Hplm
-from inference.hplm.pets import PetSpec, PetWeights, UpperShape, tensor_shapes
+from inference.hplm.pets.kinds import tensor_shapes
+from inference.hplm.pets.spec import PetSpec, UpperShape
+from inference.hplm.pets.weights import PetWeights
 from inference.hplm.root_config import RootConfig
 from inference.text.tasks import PER_TOKEN, Task
 

@@ -30,7 +30,9 @@ from inference.hplm.adapter_io.task_heads import (
 )
 from inference.hplm.artifact_files import read_weights, to_float32
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import NORMS, PLACES, PetSpec, PetWeights, UpperShape, tensor_shapes
+from inference.hplm.pets.kinds import tensor_shapes
+from inference.hplm.pets.spec import NORMS, PLACES, PetSpec, UpperShape
+from inference.hplm.pets.weights import PetWeights
 from inference.hplm.root import UPPER_FILE
 from inference.hplm.root_config import RootConfig
 from inference.text.tasks import QUESTION_ANSWERING, TAGGING, Task

@@ -11,7 +11,7 @@ from inference.hplm.adapter_io.adapter_folder import AdapterRequest, read_adapte
 from inference.hplm.artifact_files import read_weights, to_float32
 from inference.hplm.heads import Activation, Head, HeadLayer
 from inference.hplm.hplm import Hplm, check_output_count
-from inference.hplm.pets import PetWeights
+from inference.hplm.pets.weights import PetWeights
 from inference.hplm.root import POOLER_FILE
 from inference.hplm.root_config import RootConfig
 from inference.text.tasks import (

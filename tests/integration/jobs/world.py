@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from inference.cascade.profile import CascadeProfile
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import UpperShape
+from inference.hplm.pets.spec import UpperShape
 from tenants.accounts.models import Tenant, User
 from tenants.accounts.services.tenants import tenant_create
 from tenants.base.scope import platform_scope

@@ -18,7 +18,7 @@ from inference.cascade.profile import LevelCost, LevelCosts
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.heads import Head, head_outputs
 from inference.hplm.lower_states import finish_lower_states
-from inference.hplm.pet_batch import SharedPets
+from inference.hplm.pets.batch import SharedPets
 from inference.hplm.plot_lookup import LowerLayers, lookup
 from inference.hplm.sequences import PackedSequences
 from inference.text.tokenization import Encoding

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from inference.hplm.hplm import WEIGHTS_FILE, Hplm
-from inference.hplm.pets import PetSpec
+from inference.hplm.pets.spec import PetSpec
 from inference.text.tasks import TASKS
 from tests.unit.tiny import tiny_hplm
 from tests.unit.tiny_world import TinyHplm, TinyWorld, codec_of, place

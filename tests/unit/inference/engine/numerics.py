@@ -14,7 +14,7 @@ from inference.engine.executor import Executor
 from inference.engine.rows import Answered, Outcome, Row
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import PetSpec
+from inference.hplm.pets.spec import PetSpec
 from inference.hplm.root import Root
 from inference.text.tasks import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING, Task
 from tests.unit.inference.engine.worlds import EngineWorld, scale_of

@@ -10,7 +10,8 @@ from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import PetSpec, PetWeights, UpperShape
+from inference.hplm.pets.spec import PetSpec, UpperShape
+from inference.hplm.pets.weights import PetWeights
 
 SHAPE = UpperShape(2, 32, 64)
 KINDS = (PetSpec(lora=8, biases=True, norms=True), PetSpec(adapter=16), PetSpec())

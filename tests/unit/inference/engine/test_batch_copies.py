@@ -14,10 +14,14 @@ from inference.engine.executor import Executor
 from inference.engine.rows import Answered, Row
 from tests.pretended_cuda import PretendedCuda, pretended_cuda
 from tests.unit.inference.engine.worlds import EngineWorld, answered
+from tests.unit.tiny import tiny_hplm
+from workers.training.search import FineTuneSettings
 
 MOST_COPIES, MOST_WAITS = 6, 2
-MOST_LAUNCHES = 420
+MOST_LAUNCHES = 400
 """Of ten rows of ten models, three upper layers. Whoever saves some lowers it."""
+MOST_LAUNCHES_OF_DEFAULTS = 400
+"""Of 32 rows of 32 models with the default PET, three upper layers."""
 CUDA = torch.device("cuda:0")
 
 
@@ -70,6 +74,22 @@ def test_a_batch_copies_and_waits_a_few_times_whatever_is_asked_for(
     for own, theirs in zip(answers, expected, strict=True):
         assert isinstance(theirs, Answered)
         np.testing.assert_allclose(own.logits, theirs.logits, atol=0.2)
+
+
+def test_the_default_pets_of_many_models_are_a_few_launches_together(tmp_path: Path) -> None:
+    """The products of each model alone would be some 2,500."""
+    default = FineTuneSettings().spec
+    world = EngineWorld(
+        tmp_path, lambda root: [tiny_hplm(root, "classification", spec=default, seed=n) for n in range(32)]
+    )
+    rows = rows_of(world, 32, plain)
+    expected = world.executor().step(rows)
+    with pretended_cuda() as cuda:
+        answers = second_batch(world.executor(torch.float32, device=CUDA), rows, cuda)
+    assert len(cuda.launches) <= MOST_LAUNCHES_OF_DEFAULTS, len(cuda.launches)
+    for own, theirs in zip(answers, expected, strict=True):
+        assert isinstance(theirs, Answered)
+        np.testing.assert_allclose(own.logits, theirs.logits, atol=1e-3)
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)])

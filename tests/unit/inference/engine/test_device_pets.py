@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from inference.engine.device_pets import DevicePets, copy_pinned
-from inference.hplm.pet_batch import SegmentPets
-from inference.hplm.pets import PackedPet, PetWeights
+from inference.hplm.pets.batch import SegmentPets
+from inference.hplm.pets.packed import PackedPet
+from inference.hplm.pets.weights import PetWeights
 from tests.unit.inference.engine.shelf import KINDS, Shelf, identity, load, packed
 
 FIRST, SECOND, THIRD = (packed(len(KINDS) * number).pet for number in range(3))

@@ -57,7 +57,7 @@ def test_what_fails_ahead_fails_its_own_rows_in_their_turn(world: EngineWorld, p
 def test_a_layer_that_cannot_be_brought_fails_its_batch_and_is_tried_again(
     world: EngineWorld, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from inference.hplm.pet_batch import SegmentPets
+    from inference.hplm.pets.batch import SegmentPets
 
     load, failures = SegmentPets.load, iter([MemoryError("no room")])
 

@@ -15,8 +15,8 @@ from inference.engine.pet_pool import Lease
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.rows import Failed, ModelIdentity
-from inference.hplm.pet_batch import SegmentPets
-from inference.hplm.pets import PackedPet
+from inference.hplm.pets.batch import SegmentPets
+from inference.hplm.pets.packed import PackedPet
 from tests.processes import wait_until
 from tests.unit.inference.engine.worlds import EngineWorld, damaged
 
@@ -66,7 +66,7 @@ def test_a_layer_that_is_not_there_yet_is_waited_for(shared_world: EngineWorld) 
         with pytest.raises(TimeoutError):
             asked.result(0.2)
         busy.set()
-        assert len(asked.result(10).segments) == 1
+        assert len(asked.result(10).pets) == 1
     pipeline.close()
 
 

@@ -8,7 +8,8 @@ from safetensors.torch import load_file, save_file
 
 from inference.errors import HplmError
 from inference.hplm.hplm import WEIGHTS_FILE, Hplm
-from inference.hplm.pets import PackedPet, PetSpec
+from inference.hplm.pets.packed import PackedPet
+from inference.hplm.pets.spec import PetSpec
 from inference.hplm.root import Root
 from inference.text.outputs import HPLM_FILE
 from inference.text.tasks import CLASSIFICATION, TAGGING, Task

@@ -16,8 +16,9 @@ from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.int8_linear import HEADROOM, InputScale, Int8Linear, padded_rows
 from inference.hplm.int8_scales import INT8_FILE, Int8Scales, supports_int8, uses_int8
-from inference.hplm.pet_batch import SegmentPets, SharedPets
-from inference.hplm.pets import PackedPet, PetSpec
+from inference.hplm.pets.batch import SegmentPets, SharedPets
+from inference.hplm.pets.packed import PackedPet
+from inference.hplm.pets.spec import PetSpec
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
 from inference.hplm.weight_format import WeightFormat

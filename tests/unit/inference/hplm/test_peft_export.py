@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from inference.hplm.adapter_io.adapter_export import adapter_export
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.heads import Pooling
-from inference.hplm.pets import PetSpec
+from inference.hplm.pets.spec import PetSpec
 from inference.hplm.root import Root
 from inference.text.tasks import Task
 from tests.unit.families import published

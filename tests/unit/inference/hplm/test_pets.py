@@ -11,8 +11,11 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from inference.errors import HplmError
-from inference.hplm.pet_batch import MERGE_THRESHOLD, LayerPets, SegmentPets, SharedPets
-from inference.hplm.pets import PLACES, PackedPet, PetSpec, PetWeights, UpperShape
+from inference.hplm.pets.batch import LayerPets, SegmentPets, SharedPets
+from inference.hplm.pets.low_rank import MERGE_THRESHOLD
+from inference.hplm.pets.packed import PackedPet
+from inference.hplm.pets.spec import PLACES, PetSpec, UpperShape
+from inference.hplm.pets.weights import PetWeights
 
 SHAPE = UpperShape(layers=2, hidden=6, inner=10)
 specs = st.builds(

@@ -9,7 +9,8 @@ import torch
 
 from inference.hplm.context_mixer import ContextMixer
 from inference.hplm.heads import Head
-from inference.hplm.pets import PetSpec, PetWeights, UpperShape
+from inference.hplm.pets.spec import PetSpec, UpperShape
+from inference.hplm.pets.weights import PetWeights
 from inference.text.tasks import CLASSIFICATION
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.world import NullReporter, dataset

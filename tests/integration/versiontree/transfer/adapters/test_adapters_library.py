@@ -18,7 +18,7 @@ from inference.hplm.adapter_io.adapter_export import adapter_export
 from inference.hplm.adapter_io.adapter_import import adapter_import
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import PetSpec
+from inference.hplm.pets.spec import PetSpec
 from inference.hplm.root import Root
 from inference.text.tasks import EMBEDDING, Task
 from tests.integration.versiontree.transfer.adapters.answers import answered

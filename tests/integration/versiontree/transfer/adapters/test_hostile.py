@@ -13,7 +13,8 @@ from safetensors.torch import save
 
 from inference.hplm.adapter_io.adapter_folder import MAX_TENSORS
 from inference.hplm.hplm import MAX_ADAPTER_WIDTH, MAX_OUTPUTS, MAX_RANK
-from inference.hplm.pets import PLACES, PetSpec, UpperShape, tensor_shapes
+from inference.hplm.pets.kinds import tensor_shapes
+from inference.hplm.pets.spec import PLACES, PetSpec, UpperShape
 from inference.hplm.root import Root
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota

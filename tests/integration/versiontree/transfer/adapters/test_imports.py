@@ -15,7 +15,7 @@ from safetensors.torch import save
 from inference.engine.adapters import PackedHplm
 from inference.hplm.heads import apply_heads
 from inference.hplm.hplm import Hplm
-from inference.hplm.pet_batch import SegmentPets
+from inference.hplm.pets.batch import SegmentPets
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
 from inference.text.predictions import predict
