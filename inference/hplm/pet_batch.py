@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from inference.hplm.bucketed_linear import bucket_size, linear
-from inference.hplm.int8_linear import Int8Linear, Linear, linears
 from inference.hplm.pets import PackedPet, PetLayout
 
 MERGE_THRESHOLD = 4
@@ -26,10 +25,10 @@ RowOnDevice = Callable[[PackedPet, int], Tensor]
 class LayerPets(Protocol):
     """What one layer asks of the PETs while it computes; hidden states are [..., width] throughout."""
 
-    def linear(self, place: str, module: Linear, hidden: Tensor) -> Tensor:
+    def linear(self, place: str, module: nn.Linear, hidden: Tensor) -> Tensor:
         """Apply the linear layer `module`, which is at `place`, with the PETs."""
 
-    def linears(self, modules: Mapping[str, Linear], hidden: Tensor) -> list[Tensor]:
+    def linears(self, modules: Mapping[str, nn.Linear], hidden: Tensor) -> list[Tensor]:
         """The maps at these places, in the order of PLACES, of one input."""
 
     def norm(self, name: str, module: nn.LayerNorm, hidden: Tensor) -> Tensor:
@@ -62,13 +61,8 @@ class SharedLayer:
 
     weights: Mapping[str, Tensor]
 
-    def linear(self, place: str, module: Linear, hidden: Tensor) -> Tensor:
+    def linear(self, place: str, module: nn.Linear, hidden: Tensor) -> Tensor:
         a, shift = self.weights.get(f"lora.{place}.a"), self.weights.get(f"bias.{place}")
-        if isinstance(module, Int8Linear):
-            result = module.forward(hidden)
-            if a is not None:
-                result += functional.linear(functional.linear(hidden, a), self.weights[f"lora.{place}.b"])
-            return result if shift is None else result.add_(shift)
         bias = module.bias if shift is None else module.bias + shift
         if a is None:
             return linear(hidden, module.weight, bias)
@@ -78,7 +72,7 @@ class SharedLayer:
         update = functional.linear(functional.linear(hidden, a), b)
         return functional.linear(hidden, module.weight, bias) + update
 
-    def linears(self, modules: Mapping[str, Linear], hidden: Tensor) -> list[Tensor]:
+    def linears(self, modules: Mapping[str, nn.Linear], hidden: Tensor) -> list[Tensor]:
         return [self.linear(place, module, hidden) for place, module in modules.items()]
 
     def norm(self, name: str, module: nn.LayerNorm, hidden: Tensor) -> Tensor:
@@ -231,13 +225,13 @@ class SegmentLayer:
 
     segments: list[LayerSegment]
 
-    def linears(self, modules: Mapping[str, Linear], hidden: Tensor) -> list[Tensor]:
-        results = dict(zip(modules, linears([*modules.values()], hidden), strict=True))
+    def linears(self, modules: Mapping[str, nn.Linear], hidden: Tensor) -> list[Tensor]:
+        results = {place: linear(hidden, one.weight, one.bias) for place, one in modules.items()}
         for segment in self.segments:
             segment.change(results, hidden)
         return [*results.values()]
 
-    def linear(self, place: str, module: Linear, hidden: Tensor) -> Tensor:
+    def linear(self, place: str, module: nn.Linear, hidden: Tensor) -> Tensor:
         return self.linears({place: module}, hidden)[0]
 
     def norm(self, name: str, module: nn.LayerNorm, hidden: Tensor) -> Tensor:
