@@ -92,18 +92,19 @@ def commit() -> str:
     return described.stdout.strip()
 
 
-def environment(*passed_on: str) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """This process's variables for a product of the benchmark's own: without the settings of this
-    installation, but for PASSED_ON and those named."""
-    kept = (*PASSED_ON, *passed_on)
+    installation, but for PASSED_ON."""
     return {
-        name: value for name, value in os.environ.items() if name in kept or not name.startswith(OF_PRODUCT)
+        name: value
+        for name, value in os.environ.items()
+        if name in PASSED_ON or not name.startswith(OF_PRODUCT)
     }
 
 
-def become_product(home: Path, *passed_on: str, **settings: str) -> None:
+def become_product(home: Path, **settings: str) -> None:
     """Let this process read the settings of a product whose home is in this folder; see `environment`."""
-    for name in os.environ.keys() - environment(*passed_on).keys():
+    for name in os.environ.keys() - environment().keys():
         del os.environ[name]
     os.environ |= {
         "DJANGO_SETTINGS_MODULE": "hmi_site.settings",

@@ -36,7 +36,6 @@ HMI_WEB_THREADS = env.integer("HMI_WEB_THREADS", 128, minimum=2, maximum=4096)
 HMI_LIVE_STREAMS = 256
 HMI_DEVICE = env.text("HMI_DEVICE", "auto")
 HMI_DTYPE = env.choice("HMI_DTYPE", "auto", ("auto", "bfloat16", "float16", "float32"))
-HMI_WEIGHTS = env.choice("HMI_WEIGHTS", "auto", ("auto", "float", "int8"))
 HF_ENDPOINT = env.text("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
 HMI_POLICY = env.choice("HMI_POLICY", "cascade", ("cascade", "full", "table"))
 # The share of the texts answered from the tables that is also computed in full, in the background.

@@ -26,8 +26,6 @@ from inference.engine.pipelining import Pipelining
 from inference.errors import DeviceUnavailableError, HplmError
 from inference.generation.scheduler import GenerationCounts
 from inference.hplm.devices import pick_device, pick_dtype, unused_gpu
-from inference.hplm.int8_scales import check_int8_support
-from inference.hplm.weight_format import WeightFormat
 from inference.logs import LEVELS, STYLES, log_config
 from inference.machine_memory import machine_bytes
 from inference.manifest import FILE_NAME, ManifestWatcher, ServedDecoder, ServedRoot
@@ -76,8 +74,6 @@ class Worker:
         pool_bytes = settings.pool_bytes or machine_bytes() // POOL_SHARE
         ledger = ledger_of(device, device_bytes=settings.device_bytes, model_bytes=pool_bytes)
         self._unused_gpu = unused_gpu(settings.device)
-        if settings.weights is WeightFormat.INT8:
-            check_int8_support(device)
         self._settings = settings
         self._exporter = exporter
         self._metrics = WorkerMetrics(
@@ -89,7 +85,6 @@ class Worker:
             self._manifest_watcher(),
             device=device,
             dtype=pick_dtype(settings.dtype, device),
-            weights=settings.weights,
             pool_bytes=pool_bytes,
             lower_bytes=settings.lower_bytes,
             ledger=ledger,
@@ -303,7 +298,6 @@ class Worker:
             root_digests=tuple(root.digest for root in served),
             missing_roots=tuple(root.name for root in missing),
             missing_root_digests=tuple(root.digest for root in missing),
-            int8_roots=tuple(root.name for root in served if catalogue.has_int8_weights(root.digest)),
             revision=catalogue.manifest.revision,
             hplms=len(catalogue.manifest.hplms) + len(self._decoders.manifest.generative_hplms),
             last_batch_at=self._scheduler.last_batch_at,

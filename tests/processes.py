@@ -78,7 +78,6 @@ class InferenceWorker(Program):
             "HMI_ARTIFACT_ROOT": str(artifact_root),
             "HMI_DEVICE": "cpu",
             "HMI_DTYPE": "float32",
-            "HMI_WEIGHTS": "float",
             "OMP_NUM_THREADS": "2",  # two batches compute side by side, as on any machine with cores
         }
         arguments = ("-c", program) if program else ("-m", "inference.worker")

@@ -17,7 +17,6 @@ from inference.engine.in_flight import InFlightBatch
 from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
 from inference.engine.rows import Answered, ModelIdentity, Row, work_of
-from inference.errors import HplmError
 from inference.hplm.devices import pick_dtype
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
@@ -28,7 +27,6 @@ from inference.text.encodings import EncodedInput, InferInput, outputs_at
 from inference.text.outputs import OutputNames, Outputs
 
 POOL_BYTES: Final = 4 << 30
-INT8: Final = "int8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +57,8 @@ class Question:
 
 
 class Engine:
-    """A root, its tables, and models by name, on the CPU. number_format: float32, bfloat16 or int8 (of
-    the upper layers' weights). Every tenant has a copy of its own of each model."""
+    """A root, its tables, and models by name, on the CPU. number_format: float32 or bfloat16.
+    Every tenant has a copy of its own of each model."""
 
     def __init__(
         self,
@@ -71,10 +69,8 @@ class Engine:
         pipeline: Pipeline | None = None,
     ) -> None:
         self._models = models
-        self._dtype = pick_dtype("auto" if number_format == INT8 else number_format, torch.device("cpu"))
+        self._dtype = pick_dtype(number_format, torch.device("cpu"))
         self.root = Root.load(branch.root, "cpu", self._dtype)
-        if number_format == INT8:
-            self._quantize()
         self._codecs = {
             name: TextCodec(self.root.tokenizer, OutputNames.load(model.folder), model.profile)
             for name, model in models.items()
@@ -128,12 +124,6 @@ class Engine:
         composition = chain.composition.with_context_dtype(self._dtype)
         full = self.root.full_lower(branch.lowers[domain]).to(self._dtype)
         return LowerLayers(chain, full, composition)
-
-    def _quantize(self) -> None:
-        scales = self.root.int8_scales()
-        if scales is None:
-            raise HplmError("corrupt_artifact", f"the root {self.root.config.name} has no int8 scales")
-        self.root.quantize(scales)
 
 
 @dataclass(frozen=True, slots=True)

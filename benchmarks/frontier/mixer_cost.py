@@ -7,7 +7,7 @@ from typing import Final
 
 import torch
 
-from benchmarks.frontier.engine import INT8, Branch
+from benchmarks.frontier.engine import Branch
 from inference.hplm.devices import pick_dtype
 from inference.hplm.plot import HIT_UNIGRAM, PlotTable
 from inference.hplm.root import Root
@@ -21,7 +21,7 @@ REPEATS: Final = 9
 def mixer_cost(branch: Branch, texts: Sequence[str], number_format: str) -> float:
     """The median over repeats of the mixer's processor time over that of the upper layers, for a batch of
     BATCH texts; 0 for a root without a mixer. The states are random: their values do not change the time."""
-    dtype = pick_dtype("auto" if number_format == INT8 else number_format, torch.device("cpu"))
+    dtype = pick_dtype(number_format, torch.device("cpu"))
     root = Root.load(branch.root, "cpu", dtype)
     tables = next(iter(branch.tables.values()))
     mixer = PlotTable.open(tables[-1]).composition.mixer

@@ -21,7 +21,7 @@ from inference.engine.compute_threads import with_parallel_batches
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 
-FORMATS: Final = ("float32", "bfloat16", "int8")
+FORMATS: Final = ("float32", "bfloat16")
 PATHS: Final = ("batch", "load", "restart", "any")
 TEXTS: Final = 10_000
 BATCH: Final = BatchLimits()

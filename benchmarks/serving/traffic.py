@@ -12,7 +12,6 @@ Figures are medians of the repeats' own ratios.
 """
 
 import argparse
-import os
 import sys
 import time
 from collections import Counter, defaultdict
@@ -272,7 +271,6 @@ class Bench:
             "encoder": DEMO.name,
             "pet": DEFAULT_PET,
             "dtype": self._settings.dtype,
-            "HMI_WEIGHTS": os.environ.get("HMI_WEIGHTS", "default"),
             "threads": self._settings.threads,
             "tenants": self._options.tenants,
             "repeats": self._options.repeats,

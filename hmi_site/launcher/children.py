@@ -46,7 +46,6 @@ def inference_worker() -> tuple[Child, Ready]:
         REDIS_URL=settings.REDIS_URL,
         HMI_DEVICE=settings.HMI_DEVICE,
         HMI_DTYPE=settings.HMI_DTYPE,
-        HMI_WEIGHTS=settings.HMI_WEIGHTS,
         OMP_NUM_THREADS=str(usable_cpus()),
     )
     return child, lambda: _is_worker_started(name)

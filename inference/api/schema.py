@@ -34,11 +34,7 @@ class AnsweredBy(TypedDict):
         ]
     ]
     number_format: Annotated[
-        str,
-        Meta(
-            description="What it was computed in: `bfloat16`, `float16` or `float32`, with `int8+` before "
-            "it where the weights of the upper layers are int8."
-        ),
+        str, Meta(description="What it was computed in: `bfloat16`, `float16` or `float32`.")
     ]
 
 

@@ -39,7 +39,6 @@ def check_artifacts(payload: Mapping[str, Any]) -> dict[str, Any]:
         root.checkpoint_lower()
         root.lm_head()
         root.pooler()
-        root.int8_scales()
         root.tokenizer.encode("a text")
         check_general_text(Path(payload["root"]), config)
     for folder in payload["lowers"]:

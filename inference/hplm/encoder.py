@@ -1,7 +1,6 @@
 """The encoder: embeddings and transformer blocks for all families, split into lower and upper layers."""
 
-import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -18,7 +17,6 @@ from inference.hplm.artifact_files import (
     write_weights,
 )
 from inference.hplm.attention import attention
-from inference.hplm.int8_linear import InputScale, Int8Linear
 from inference.hplm.pets.batch import LayerPets, Pets, SharedLayer
 from inference.hplm.position_scheme import PositionScheme
 from inference.hplm.sequences import PackedSequences
@@ -182,10 +180,7 @@ class FullLower(nn.Module):
 
 
 class UpperLayers(nn.Module):
-    """The last `count` layers of the root, and its last norm if it has one, frozen. has_int8_weights: whether
-    they were `quantized`."""
-
-    has_int8_weights = False
+    """The last `count` layers of the root, and its last norm if it has one, frozen."""
 
     def __init__(self, architecture: Architecture, count: int) -> None:
         super().__init__()
@@ -229,17 +224,6 @@ class UpperLayers(nn.Module):
             before_layer(index)
             hidden = self.step(index, hidden, layout, pets)
         return hidden
-
-    def quantized(self, scales: Iterable[Mapping[str, InputScale]]) -> "UpperLayers":
-        """A copy with int8 weights, for inference on a CPU; the scale of the input of each place of each
-        layer. Norms stay as they are."""
-        result = copy.deepcopy(self)
-        for block, of_block in zip(result.layers, scales, strict=True):
-            for place, scale in of_block.items():
-                if (source := getattr(block, place)) is not None:
-                    setattr(block, place, Int8Linear(source, scale))
-        result.has_int8_weights = True
-        return result
 
     @classmethod
     def from_checkpoint(

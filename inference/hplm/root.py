@@ -23,7 +23,6 @@ from inference.hplm.artifact_files import (
 from inference.hplm.checkpoint import Checkpoint
 from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.fragments import DEFAULT_N
-from inference.hplm.int8_scales import Int8Scales
 from inference.hplm.root_config import RootConfig
 from inference.hplm.sentence_folder import read_sentence_modules
 from inference.hplm.sentence_modules import SentenceModules
@@ -180,24 +179,10 @@ class Root:
             )
         return self._lm_head
 
-    def int8_scales(self) -> Int8Scales | None:
-        """What its conversion measured for int8 weights, or None. Raises HplmError(corrupt_artifact)."""
-        if self.folder is None:
-            return None
-        config = self.config
-        return Int8Scales.load(
-            self.folder, layers=config.upper, hidden=config.hidden, inner=config.architecture.inner
-        )
-
     @property
     def number_format(self) -> str:
-        """What it computes in, as answers name it: `bfloat16`, or `int8+bfloat16` with int8 weights."""
-        dtype = str(self.upper.dtype).removeprefix("torch.")
-        return f"int8+{dtype}" if self.upper.has_int8_weights else dtype
-
-    def quantize(self, scales: Int8Scales) -> None:
-        """Replace the upper layers by a copy with int8 weights."""
-        self.upper = self.upper.quantized(map(scales.of_layer, range(self.config.upper)))
+        """What it computes in, as answers name it, such as `bfloat16`."""
+        return str(self.upper.dtype).removeprefix("torch.")
 
     def pooler(self) -> dict[str, Tensor] | None:
         """The checkpoint's pooler, weight [d, d] and bias [d], or None if the root has none."""

@@ -92,9 +92,8 @@ class WorkerStatus(Struct, frozen=True):
     digests, ``missing_roots`` and ``missing_root_digests`` are those that it should serve and could not load;
     ``revision`` is the manifest's; ``resident`` models of so many bytes are in memory, and of those
     that are ``pinned`` so many; ``waiting`` rows are taken in and in no batch yet; ``slot_mismatches`` must
-    stay 0; ``host_bytes`` is the process's memory, the device's is 0 of a CPU. ``int8_roots`` are the
-    names of the roots whose upper layers have int8 weights. ``decoders``: roots that write, whose figures
-    together are ``generated``."""
+    stay 0; ``host_bytes`` is the process's memory, the device's is 0 of a CPU. ``decoders``: roots that
+    write, whose figures together are ``generated``."""
 
     name: str
     state: State
@@ -118,7 +117,6 @@ class WorkerStatus(Struct, frozen=True):
     device_used_bytes: int = 0
     device_total_bytes: int = 0
     recently: Recently = Recently()
-    int8_roots: tuple[str, ...] = ()
     decoders: tuple[DecoderStatus, ...] = ()
     missing_roots: tuple[str, ...] = ()
     missing_root_digests: tuple[str, ...] = ()

@@ -23,11 +23,9 @@ from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.rows import ModelIdentity, Row
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.hplm import Hplm
-from inference.hplm.int8_scales import uses_int8
 from inference.hplm.pets.spec import UpperShape
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
-from inference.hplm.weight_format import WeightFormat
 from inference.machine_memory import machine_bytes
 from inference.manifest import Manifest, ManifestWatcher, ServedHplm, ServedRoot
 from inference.serving.catalogue import BackgroundTask, Catalogue, NotServedError, Revision, require_served
@@ -76,7 +74,6 @@ class EncoderCatalogue(Catalogue[EncoderRevision]):
         *,
         device: torch.device,
         dtype: torch.dtype,
-        weights: WeightFormat = WeightFormat.FLOAT,
         pool_bytes: int | None = None,
         lower_bytes: int = LOWER_BYTES,
         pipeline: Pipeline | None = None,
@@ -94,7 +91,6 @@ class EncoderCatalogue(Catalogue[EncoderRevision]):
         super().__init__("next revision", watcher, EncoderRevision(nothing, "", {}, {}, Chains(nothing)))
         self.device = device
         self.dtype = dtype
-        self._weights = weights
         self._read = metrics.timed_load(self._read_hplm) if metrics else self._read_hplm
         pool_bytes = pool_bytes or machine_bytes() // POOL_SHARE
         self.ledger = ledger or ledger_of(device, model_bytes=pool_bytes)
@@ -286,16 +282,9 @@ class EncoderCatalogue(Catalogue[EncoderRevision]):
         }
         verify(folder, files, self._checksums.of)
         self._reserve(digest, RootConfig.load(folder))
-        root = retry_with_freed_memory(
+        return retry_with_freed_memory(
             lambda: Root.load(folder, self.device, self.dtype), self.ledger.give_back
         )
-        scales = None if self._weights is WeightFormat.FLOAT else root.int8_scales()
-        if uses_int8(self._weights, scales, self.device, self.dtype):
-            assert scales is not None
-            root.quantize(scales)
-        elif self._weights is WeightFormat.INT8:
-            log.warning("root %s has no int8 scales and is served in float; convert it again", digest)
-        return root
 
     def _reserve(self, digest: str, config: RootConfig) -> None:
         """Device memory of a root's upper layers, and of the activations of its batches. Raises HplmError if
@@ -305,11 +294,6 @@ class EncoderCatalogue(Catalogue[EncoderRevision]):
         self.ledger.reserve(name, number_bytes * _upper_numbers(config))
         self._reserved.add(digest)
         self.ledger.reserve_share(name, activations, group="activations of a batch")
-
-    def has_int8_weights(self, root: str) -> bool:
-        """Whether the root of this digest is served with int8 weights."""
-        executor = self.executors.get(root)
-        return executor is not None and executor.root.upper.has_int8_weights
 
     def _start(self, root: Root) -> Executor:
         executor = self._executor(root, self.counters)

@@ -3,13 +3,12 @@
 import os
 import secrets
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from inference.engine.batcher import BatchLimits
-from inference.hplm.weight_format import WeightFormat
 from inference.logs import shown_setting
 from inference.serving.loop_timing import LoopTiming
 
@@ -40,7 +39,6 @@ class WorkerSettings:
     roots: frozenset[str]
     device: str
     dtype: str
-    weights: WeightFormat
     limits: BatchLimits
     timing: LoopTiming
     pool_bytes: int | None
@@ -62,7 +60,6 @@ class WorkerSettings:
             roots=frozenset(filter(None, map(str.strip, env.get("HMI_ROOTS", "").split(",")))),
             device=env.get("HMI_DEVICE") or "auto",
             dtype=env.get("HMI_DTYPE") or "auto",
-            weights=WeightFormat(read.word("HMI_WEIGHTS", "auto", [*WeightFormat])),
             limits=limits,
             timing=LoopTiming(backlog_rows=BACKLOG_BATCHES * limits.rows),
             pool_bytes=read.number("HMI_MODEL_CACHE_MB", 0, least=1) * MIB or None,
@@ -81,12 +78,6 @@ class _Reader:
         value = self._env.get(name, "").strip()
         if not value:
             raise SettingError(f"{name} is not set")
-        return value
-
-    def word(self, name: str, default: str, known: Sequence[str]) -> str:
-        value = self._env.get(name, "").strip() or default
-        if value not in known:
-            raise SettingError(f"{name}={shown_setting(value)} must be one of {', '.join(known)}")
         return value
 
     def number(self, name: str, default: int, *, least: int) -> int:

@@ -184,7 +184,7 @@ def test_a_header_that_http_cannot_send_is_an_error_at_once_without_its_value(se
         ("HMI_EMAIL_URL", f"smtp://user:{CANARY}@[example.org"),
         ("HMI_PORT", CANARY),
         ("HMI_HTTPS", CANARY),
-        ("HMI_WEIGHTS", CANARY),
+        ("HMI_POLICY", CANARY),
         ("HMI_WEBHOOK_NETWORKS", CANARY),
     ],
 )
@@ -197,7 +197,7 @@ def test_a_wrong_variable_stops_the_start_without_its_secret(
         "HMI_EMAIL_URL": lambda: mail_server(env.text(name)),
         "HMI_PORT": lambda: env.integer(name, 1),
         "HMI_HTTPS": lambda: env.flag(name, False),
-        "HMI_WEIGHTS": lambda: env.choice(name, "auto", ("auto", "float")),
+        "HMI_POLICY": lambda: env.choice(name, "cascade", ("cascade", "full")),
         "HMI_WEBHOOK_NETWORKS": lambda: env.networks(name),
     }
     monkeypatch.setenv(name, value)
@@ -207,7 +207,7 @@ def test_a_wrong_variable_stops_the_start_without_its_secret(
     assert CANARY not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.parametrize("name", ["HMI_WEIGHTS", "HMI_BATCH_ROWS", "HMI_DEVICE_MB"])
+@pytest.mark.parametrize("name", ["HMI_BATCH_ROWS", "HMI_DEVICE_MB"])
 def test_an_inference_worker_names_a_wrong_variable_without_its_secret(name: str) -> None:
     given = {"REDIS_URL": f" redis://:{CANARY}@127.0.0.1\n", "HMI_ARTIFACT_ROOT": "/tmp"}
     settings = WorkerSettings.from_env(given)

@@ -8,21 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from inference.cascade.dispatcher import Level
 from inference.hplm.hplm import Hplm
-from inference.hplm.int8_scales import Int8Scales
-from inference.hplm.lower_states import compute_lower_states
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
-from inference.hplm.sequences import PackedSequences
 from inference.text.codec import TextCodec
 from inference.text.outputs import OutputNames
 from inference.text.tasks import Task
 from tests.unit.tiny import TWO_TASKS, tiny_hplms, tiny_lower, tiny_plot, tiny_root, tiny_texts
-from workers.training.int8_ranges import InputRanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +49,6 @@ class TinyWorld:
 
     def chain(self, hplm: TinyHplm) -> PlotChain:
         return PlotChain([PlotTable.open(self.folder("plot", digest)) for digest in hplm.plots])
-
-    @torch.no_grad()
-    def int8_scales(self) -> Int8Scales:
-        """Measured on texts as the tables give them to the upper layers, and as the lower layers do."""
-        texts = [self.root.tokenizer.encode(text).ids for text in tiny_texts(60, seed=7, longest=30)]
-        ranges, sequences = InputRanges(), PackedSequences.of(texts)
-        lowers = [LowerLayers(self.chain(hplm), self.root.checkpoint_lower()) for hplm in self.hplms[:2]]
-        for lower in lowers:
-            for level in Level:
-                states = compute_lower_states(texts, [lower] * len(texts), [level] * len(texts)).states
-                self.root.upper(states, sequences, ranges)
-        return ranges.scales(self.root.config.upper)
 
     def publish(self, *, revision: int = 1, hplms: Sequence[TinyHplm] | None = None, **more: Any) -> Path:
         """Write manifest.json (of all models, or of those given) as the web process would; returns its path.

@@ -1,17 +1,15 @@
-"""The stages of a conversion: closed form, distillation, context mixer, ladder and int8 ranges."""
+"""The stages of a conversion: closed form, distillation, context mixer and ladder."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from torch.nn import LayerNorm
 
-from inference.hplm.int8_scales import Int8Scales
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from versiontree.job_settings import EncoderConversionSettings
 from workers.training.checkpoints import CheckpointStore
 from workers.training.hidden_states import Teacher
-from workers.training.int8_ranges import measure_int8
 from workers.training.lower_training import STAGE as DISTIL_STAGE
 from workers.training.lower_training import (
     Distillation,
@@ -43,8 +41,6 @@ from workers.training.unexplained_variance import level_functions, measure, meas
 BATCHES_FOR_VARIANCE = 16
 ALPHA = 50.0
 """The coverage, in %, of the simulated table that conversion is measured and distilled with."""
-INT8_TOKENS = 10_000
-"""Tokens of training text on which the ranges of int8 inputs are measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +69,9 @@ class ConvertSettings(EncoderConversionSettings):
 
 
 class Conversion:
-    """Trains the local lower layers of a root in stages: closed form, distillation, mixer, ladder, int8.
+    """Trains the local lower layers of a root in stages: closed form, distillation, mixer, ladder.
 
-    local, ladder and int8 are what it makes. Stages that the checkpoints hold are not trained again.
+    local and ladder are what it makes. Stages that the checkpoints hold are not trained again.
     """
 
     def __init__(
@@ -103,7 +99,6 @@ class Conversion:
         )
         self._table = SimulatedTable(self._frequencies, ALPHA)
         self.ladder = root.config.ladder
-        self.int8: Int8Scales | None = None
 
     def run(self) -> dict[str, Any]:
         """Train every stage, and return the variance left unexplained on held-out text after each."""
@@ -120,15 +115,7 @@ class Conversion:
         report["mixed"] = measure_mixed(
             self.local, self._teacher, self._held_out, self._config, self._reporter, table
         )
-        self.int8 = self._measure_int8()
-        if self.int8 is not None:
-            report["int8"] = {"unexplained": self.int8.unexplained}
         return report
-
-    def _measure_int8(self) -> Int8Scales | None:
-        batches = self._corpus.train_batches(self._settings.ridge_tokens, stage=CLOSED_FORM_STAGE)
-        training = first_batches(batches, INT8_TOKENS)
-        return measure_int8(self.local, self._teacher, training, self._held_out, self._config, self._reporter)
 
     def _closed_form(self) -> dict[str, Any]:
         """Fit the closed form and return the report so far; both from the checkpoint if there is one."""

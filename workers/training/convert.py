@@ -117,8 +117,6 @@ def convert_in_process(
     root.config = replace(root.config, ladder=conversion.ladder)
     with atomic_folders(out_root, out_lower):
         root.save(out_root, report)
-        if conversion.int8 is not None:
-            conversion.int8.save(out_root)
         write_general_text(out_root, training.held_out_batches(settings.general_tokens))
         conversion.local.cpu().save(out_lower, report)
     return report

@@ -8,9 +8,7 @@ from typing import Any, Self
 from inference.cascade.answer_plan import answer_plan
 from inference.cascade.dispatcher import AnswerPolicy
 from inference.cascade.profile import CascadeProfile
-from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
-from inference.hplm.root import Root
 from workers.training.cascade.costs import measure_costs
 from workers.training.cascade.outputs import OutputsByLevel, read_both_levels
 from workers.training.cascade.selection import fit_profile, level_metrics, summary
@@ -28,13 +26,11 @@ from workers.training.tasks.base import EvaluatedRow, TaskKind
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateSettings:
-    """policy: at which levels the texts are answered. int8: compute with int8 weights, which the root must
-    have scales for."""
+    """policy: at which levels the texts are answered."""
 
     device: str = "auto"
     precision: str = "auto"
     policy: AnswerPolicy = AnswerPolicy.CASCADE
-    int8: bool = False
 
 
 def evaluate(
@@ -117,8 +113,6 @@ class _Stored:
     ) -> Self:
         precision = configure_torch(device=settings.device, precision=settings.precision, seed=0)
         backbone = Backbone.open(root, plots, precision, lower)
-        if settings.int8:
-            _quantize(backbone.root)
         hplm = Hplm.load(folder, precision.device)
         kind = task_kind(task, hplm.labels, hplm.threshold)
         return cls(hplm, kind, TaskModel(hplm.pet, hplm.head).to(precision.device), backbone)
@@ -164,10 +158,3 @@ def evaluate_outputs(
             "levels": {"table": metrics["value"]},
         }, evaluated
     return {"policy": policy.value, **metrics, "levels": level_metrics(outputs, profile)}, evaluated
-
-
-def _quantize(root: Root) -> None:
-    scales = root.int8_scales()
-    if scales is None:
-        raise HplmError("corrupt_artifact", f"the root {root.config.name} has no int8 scales")
-    root.quantize(scales)

@@ -1,11 +1,8 @@
 """What is served over HTTP: a root of random weights with a real tokenizer, its table, models, and texts."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import BertConfig, BertModel
@@ -21,15 +18,9 @@ from benchmarks.serving.world import (
     with_unigrams,
 )
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.int8_scales import Int8Scales, supports_int8
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
-from inference.hplm.sequences import PackedSequences
-from workers.training.int8_ranges import InputRanges
-from workers.training.unexplained_variance import RunningVariance
-
-INT8_TEXTS = 64
 
 
 class ServedModels(Protocol):
@@ -85,8 +76,6 @@ def write_root(folder: Path, checkpoint: Path, texts: RealTexts) -> Root:
     opened = open_checkpoint(checkpoint)
     root = Root.from_checkpoint(opened, lower=opened.architecture.layers // 2)
     root.save(folder / "root")
-    if supports_int8(torch.device("cpu")):
-        _measure_int8(root, texts.draw(INT8_TEXTS)).save(folder / "root")
     lower = LocalLower.from_full(root.checkpoint_lower(), root.config)
     lower.mixer = random_mixer(root.config.hidden)
     lower.save(folder / "lower", {})
@@ -95,18 +84,3 @@ def write_root(folder: Path, checkpoint: Path, texts: RealTexts) -> Root:
     meta = {"missing_id": missing, "alpha": ALPHA}
     write_plot(folder / "plot", vectors, meta, lower.composition, n=3)
     return root
-
-
-@torch.inference_mode()
-def _measure_int8(root: Root, texts: Sequence[str]) -> Int8Scales:
-    """As a conversion measures it, on these texts alone."""
-    ids = [root.tokenizer.encode(text).ids for text in texts]
-    sequences, packed = PackedSequences.of(ids), torch.from_numpy(np.concatenate(ids))
-    states, ranges = root.checkpoint_lower()(packed, sequences), InputRanges()
-    last = root.upper(states, sequences, ranges)
-    scales = ranges.scales(root.config.upper)
-    variance = RunningVariance()
-    variance.add(
-        last, root.upper.quantized(map(scales.of_layer, range(root.config.upper)))(states, sequences)
-    )
-    return replace(scales, unexplained=variance.unexplained)

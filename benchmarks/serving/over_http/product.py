@@ -32,7 +32,7 @@ def started(
     tokenizer's file. settings: of the product. Ends the program when it is stopped before its end."""
     with tempfile.TemporaryDirectory(dir=bench_dir(), prefix="product-") as name:
         home = Path(name)
-        harness.become_product(home, "HMI_WEIGHTS", **settings)
+        harness.become_product(home, **settings)
         import django
 
         django.setup()

@@ -74,7 +74,7 @@ class Norms(PetKind):
         return None if weight is None or bias is None else (weight, bias)
 
 
-KINDS: Final[tuple[PetKind, ...]] = (Bottleneck(), LowRank(), Biases(), Norms())
+KINDS: Final[list[PetKind]] = [Bottleneck(), LowRank(), Biases(), Norms()]
 """All kinds, in the order of their tensors in a stored PET: new ones come last."""
 
 

@@ -41,7 +41,7 @@ ALLOWED_FILES: Final[Mapping[str, frozenset[str]]] = {
             "root.json",
             "tokenizer.json",
             "upper.safetensors",
-            "int8.safetensors",
+            "int8.safetensors",  # of roots that earlier versions converted; nothing reads it
             "checkpoint_lower.safetensors",
             "lm_head.safetensors",
             "pooler.safetensors",

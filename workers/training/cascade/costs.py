@@ -83,7 +83,7 @@ class _Served:
     @classmethod
     def of(cls, model: TaskModel, backbone: Backbone) -> "_Served":
         upper, lower, dtype = backbone.root.upper, backbone.lower_layers, backbone.precision.dtype
-        if upper.dtype != dtype and not upper.has_int8_weights:
+        if upper.dtype != dtype:
             upper = copy.deepcopy(upper).to(dtype)
             lower = replace(lower, full=copy.deepcopy(lower.full).to(dtype) if lower.full else None)
         lower = replace(lower, composition=lower.on_device.with_context_dtype(upper.dtype))

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from tenants.audit.models import AuditEvent
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.transfer.conftest import zipped
 from tests.integration.versiontree.transfer.site import (
+    CONVERTED,
     MEASURED,
     Site,
     artifacts_of,
@@ -33,6 +35,7 @@ from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.garbage_collection import artifacts_collect
 from versiontree.tree.services.hplms import hplm_delete, hplm_set_description, hplm_update
+from versiontree.tree.services.roots import root_convert
 from versiontree.tree.services.version_completion import artifacts_attach
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
@@ -85,6 +88,24 @@ def test_a_branch_grows_on_an_empty_site(site: Site, another_site: Move) -> None
     assert (version.hplm.license, version.hplm.description) == ("cc-by-4.0", "Sorts mail.")
     assert resolve_model(site.globex.tenant, "spam").digest == version.digest
     assert [job for step in branch_of(version) for job in step.jobs.all()] == []
+
+
+def test_a_root_with_int8_ranges_of_an_earlier_version_moves(
+    site: Site, another_site: Move, tmp_path: Path
+) -> None:
+    """What lies in them is not read: it may be anything."""
+    folder = shutil.copytree(site.models.root["root"], tmp_path / "root")
+    (folder / "int8.safetensors").write_bytes(b"ranges")
+    converted = {**CONVERTED, "convert": {**CONVERTED["convert"], "int8": {"unexplained": 0.006}}}
+    assert site.root.root is not None
+    planted = root_convert(root=site.root.root, actor=site.staff)
+    root = build(planted, site.models.root | {"root": folder}, converted)
+    archive, held = zipped(root), artifacts_of(root)
+    another_site()
+    version = version_import(archive=io.BytesIO(archive), tenant=None, actor=site.staff)
+    assert artifacts_of(version) == held
+    assert version.metrics == root.metrics
+    assert ("root/root", "int8.safetensors") in held
 
 
 def test_the_profile_of_an_evaluation_moves_with_the_version(

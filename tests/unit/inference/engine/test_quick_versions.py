@@ -1,6 +1,5 @@
 """Quick versions in the engine: models without a PET, beside others."""
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -13,8 +12,7 @@ from inference.engine.rows import ModelIdentity
 from inference.hplm.hplm import Hplm
 from inference.hplm.root import Root
 from tests.unit.inference.engine.numerics import quick_versions
-from tests.unit.inference.engine.worlds import CPU, EngineWorld, TinyHalves, answered, scale_of
-from tests.unit.inference.hplm.test_int8 import STATES_ERROR
+from tests.unit.inference.engine.worlds import CPU, EngineWorld, TinyHalves
 from tests.unit.tiny import tiny_hplms
 
 QUICK = (4, 5, 6)
@@ -49,16 +47,3 @@ def test_models_without_a_pet_are_kept_on_a_device_beside_others(world: EngineWo
     for number in QUICK:
         copies.forget(world.row(number, TEXT).model.digest)
     assert copies.used_bytes < before, "their heads were there"
-
-
-def test_int8_weights_change_their_answers_by_little(world: EngineWorld) -> None:
-    executor = world.executor()
-    rows = [world.row(number, text) for text in TEXTS for number in range(7)]
-    plain = answered(executor, *rows)
-    executor.root.quantize(world.tiny.int8_scales())
-    together = answered(executor, *rows)
-    for found, exact in zip(together, plain, strict=True):
-        [alone] = answered(executor, found.row)
-        scale = scale_of(world.hplm(found.row).head)
-        assert np.abs(found.logits - alone.logits).max() < STATES_ERROR["float32"] * scale
-        assert 0 < np.abs(found.logits - exact.logits).max() < 10 * STATES_ERROR["float32"] * scale

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -12,10 +11,8 @@ from inference.errors import HplmError
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.fragments import fallback_order, level_name, level_names
-from inference.hplm.int8_scales import supports_int8
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
-from inference.hplm.sequences import PackedSequences
 from tests.unit.families import published
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file
@@ -205,25 +202,6 @@ def test_a_mixer_that_diverges_ends_the_job(
         convert(branch, tmp_path, settings=QUICK)
     assert raised.value.code == "training_diverged"
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.skipif(not supports_int8(torch.device("cpu")), reason="needs a CPU with int8 kernels")
-def test_the_scales_for_int8_weights_and_their_error_are_kept_with_the_root(
-    converted: dict[str, Any],
-) -> None:
-    root = Root.load(converted["folder"] / "root")
-    scales = root.int8_scales()
-    assert scales is not None
-    assert converted["report"]["int8"] == {"unexplained": pytest.approx(scales.unexplained)}
-    assert 0 < scales.unexplained < 0.02
-    texts = [root.tokenizer.encode(text).ids for text in ("river stone cloud", "a good doctor")]
-    sequences = PackedSequences.of(texts)
-    with torch.no_grad():
-        states = root.checkpoint_lower()(torch.from_numpy(np.concatenate(texts)), sequences)
-        exact = root.upper(states, sequences)
-        root.quantize(scales)
-        error = (root.upper(states, sequences) - exact).norm() / exact.norm()
-    assert 0 < error < 0.1
 
 
 def test_a_little_general_text_is_kept_with_the_root(converted: dict[str, Any]) -> None:

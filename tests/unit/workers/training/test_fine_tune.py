@@ -308,21 +308,6 @@ def test_the_share_of_mixed_texts_is_read_through_the_original_layers(branch: Br
     assert weights["all mixed"] == weights["original"] != weights["looked up"]
 
 
-def test_a_root_without_int8_scales_is_not_evaluated_with_int8_weights(
-    branch: Branch, tuned: dict[str, Any]
-) -> None:
-    with pytest.raises(HplmError, match="no int8 scales"):
-        evaluate(
-            root=branch.root,
-            plots=[branch.plot],
-            hplm=tuned["out"],
-            dataset_file=tuned["files"].test,
-            task=tuned["task"],
-            reporter=NullReporter(),
-            settings=EvaluateSettings(int8=True),
-        )
-
-
 @pytest.mark.parametrize("lower_mode", ["table", "full"])
 def test_fine_tuning_under_autocast_to_bfloat16(branch: Branch, tmp_path: Path, lower_mode: Any) -> None:
     """As on machines with native bfloat16; elsewhere PyTorch emulates it."""
