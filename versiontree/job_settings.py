@@ -256,6 +256,22 @@ class EncoderTrainingSettings:
     output_adapter: int = _adapter("feed-forward block", "Adapter width after feed-forward")
     biases: bool = _setting(True, "Train the biases of the upper layers.", label="Train biases")
     norms: bool = _setting(True, "Train the layer norms of the upper layers.", label="Train layer norms")
+    mask: float = _number(
+        0,
+        0,
+        50,
+        "Share of the weights that the model hides (MaskBert), such as 5. Training takes about twice as "
+        "long. Use it without LoRA, where a model should only select from what the base model knows.",
+        "Hidden weights (%)",
+    )
+    diff: float = _number(
+        0,
+        0,
+        50,
+        "Share of the weights that the model changes (Diff-pruning), such as 0.5. Training takes about twice "
+        "as long. Use it without LoRA, for models that are small on disk.",
+        "Changed weights (%)",
+    )
     pooling: str = _setting(
         "cls_mean",
         "What the classifier sees: the first token, or the first token and the average of all. "

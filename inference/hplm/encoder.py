@@ -18,10 +18,11 @@ from inference.hplm.artifact_files import (
 )
 from inference.hplm.attention import attention
 from inference.hplm.pets.batch import LayerPets, Pets, SharedLayer
+from inference.hplm.pets.spec import PLACES, PetSpec
 from inference.hplm.position_scheme import PositionScheme
 from inference.hplm.sequences import PackedSequences
 
-NO_PETS = SharedLayer({})
+NO_PETS = SharedLayer({}, PetSpec())
 Layout = Tensor | PackedSequences
 """Where tokens are: a mask [B, T] bool over padded sequences, or how packed ones lie."""
 
@@ -196,6 +197,12 @@ class UpperLayers(nn.Module):
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
+
+    def weights_by_place(self) -> dict[str, Tensor]:
+        """The weights [L, out, in] of the linear layers that PETs change, by place."""
+        return {
+            place: torch.stack([getattr(layer, place).weight for layer in self.layers]) for place in PLACES
+        }
 
     def step(self, index: int, hidden: Tensor, layout: Layout, pets: Pets | None) -> Tensor:
         """Upper layer `index` alone, as the PETs change it, and the last norm behind the last; the shape

@@ -132,6 +132,8 @@ def _new_model(backbone: Backbone, settings: FineTuneSettings, kind: TaskKind) -
     shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
     pooling = "token" if kind.per_token else cast("Pooling", settings.pooling)
     pet = PetWeights.initial(settings.spec, shape, generator=generator)
+    if settings.mask:
+        pet.begin(backbone.root.upper.weights_by_place())
     head = Head.initial(len(kind.labels), config.hidden, pooling=pooling, generator=generator)
     return TaskModel(pet, head, dropout=settings.dropout).to(backbone.precision.device)
 

@@ -42,6 +42,8 @@ class FineTuneSettings(EncoderTrainingSettings):
             lora=self.lora,
             biases=self.biases,
             norms=self.norms,
+            mask=self.mask / 100,
+            diff=self.diff / 100,
         )
 
     def epoch_limit(self, steps: int) -> int:
@@ -158,7 +160,7 @@ class LearningRateSearch:
         """Run the last trial, from the start or from the checkpoint."""
         trial, total = trials[-1], self.epochs * self._steps
         optimizer = Optimizer(
-            [{"params": self._model.parameters(), "lr": trial.learning_rate}],
+            self._model.rates(trial.learning_rate),
             steps=total,
             warmup=round(WARMUP_SHARE * total),
         )

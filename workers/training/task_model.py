@@ -1,6 +1,7 @@
 """The model that fine-tuning trains: a PET in the upper layers, and a head (paper section 3.2.2)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from inference.hplm.encoder import UpperLayers
 from inference.hplm.heads import POOLINGS, Head, pool
 from inference.hplm.hplm import Hplm
 from inference.hplm.pets.batch import SharedPets
+from inference.hplm.pets.kinds import KINDS
 from inference.hplm.pets.spec import PetSpec, UpperShape
 from inference.hplm.pets.weights import PetWeights
 
@@ -44,11 +46,21 @@ class TaskModel(nn.Module):
 
     def features(self, upper: UpperLayers, states: Tensor, mask: Tensor) -> Tensor:
         """What the head reads, fp32: [B, w], or [B, T, w] of tokens. As `forward`."""
-        pets = SharedPets({name: value.to(upper.dtype) for name, value in self._weights().items()})
+        weights = {name: value.to(upper.dtype) for name, value in self._weights().items()}
+        pets = SharedPets(weights, self._spec)
         dropped = functional.dropout(states, self._dropout, self.training)
         last: Tensor = upper(dropped, mask, pets)
         with torch.autocast(states.device.type, enabled=False):
             return pool(last, mask, self.pooling, dropped)
+
+    def rates(self, learning_rate: float) -> list[dict[str, Any]]:
+        """The groups of parameters for an optimizer: each kind of PET has a rate of its own."""
+        groups: dict[float, list[nn.Parameter]] = {}
+        for name, parameter in self.named_parameters():
+            owner = name.removeprefix("pet.").split(_DOT_REPLACEMENT)[0]
+            rate = next((kind.rate for kind in KINDS if kind.name == owner), 1.0)
+            groups.setdefault(rate, []).append(parameter)
+        return [{"params": some, "lr": rate * learning_rate} for rate, some in groups.items()]
 
     def trained_pet(self) -> PetWeights:
         """The PET, sharing memory with the parameters."""

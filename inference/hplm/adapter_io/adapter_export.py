@@ -29,6 +29,7 @@ from inference.hplm.root_config import RootConfig
 from inference.text.tasks import EMBEDDING, QUESTION_ANSWERING, REGRESSION
 from inference.text.tokenization import ROOT_FILE
 
+SPARSE: Final = "it hides or changes single weights, which no adapter format supports. Use the archive format"
 PEFT_PREFIX: Final = "base_model.model."
 ADAPTER_NAME: Final = "hmi"
 OUTPUT_WEIGHTS: Final = ("classifier.weight", "out_proj.weight", "qa_outputs.weight")
@@ -83,6 +84,8 @@ def adapter_export(payload: Mapping[str, Any]) -> dict[str, Any]:
 def write_peft(hplm: Hplm, config: RootConfig, root: Path, out: Path) -> str:
     """Write LoRA, biases and layer norms of the upper layers, and the head. Returns how to load them."""
     spec = hplm.pet.spec
+    if spec.mask or spec.diff:
+        raise unsupported_adapter(SPARSE)
     if spec.adapter or spec.output_adapter:
         raise unsupported_adapter(
             "it has bottleneck adapters, which PEFT does not support. Use the adapterhub or archive format"
@@ -200,6 +203,8 @@ def _linear(name: str, weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
 def write_adapterhub(hplm: Hplm, config: RootConfig, _root: Path, out: Path) -> str:
     """Write bottleneck adapters of the upper layers, and the head. Returns how to get its outputs."""
     spec = hplm.pet.spec
+    if spec.mask or spec.diff:
+        raise unsupported_adapter(SPARSE)
     if spec.lora or spec.biases or spec.norms or not (spec.adapter or spec.output_adapter):
         raise unsupported_adapter(
             "this format supports bottleneck adapters only, without LoRA, biases or layer norms. Use the "

@@ -16,6 +16,7 @@ from inference.hplm.bucketed_linear import add_product, linear
 from inference.hplm.pets.kinds import KINDS
 from inference.hplm.pets.packed import PackedPet
 from inference.hplm.pets.segments import BatchTokens, PetSegment, PetTokens
+from inference.hplm.pets.spec import PetSpec
 
 Change = TypeVar("Change")
 RowOnDevice = Callable[[PackedPet, int], Tensor]
@@ -50,9 +51,10 @@ class SharedPets:
     """One PET for all rows of a batch, as in training."""
 
     weights: Mapping[str, Tensor]
+    spec: PetSpec
 
     def layer(self, index: int) -> "SharedLayer":
-        return SharedLayer({name: value[index] for name, value in self.weights.items()})
+        return SharedLayer({name: value[index] for name, value in self.weights.items()}, self.spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class SharedLayer:
     """One layer of `SharedPets`: the tensors without their first dimension."""
 
     weights: Mapping[str, Tensor]
+    spec: PetSpec
 
     def tensor(self, name: str) -> Tensor | None:
         return self.weights.get(name)
@@ -71,7 +74,8 @@ class SharedLayer:
         for kind in KINDS if self.weights else ():
             if (shift := kind.bias(self, place)) is not None:
                 bias = bias + shift
-            weight, update = kind.learn(self, place, weight, hidden)
+            change, update = kind.learn(self, place, module.weight, hidden)
+            weight = weight if change is None else weight + change
             updates += [] if update is None else [update]
         result = linear(hidden, weight, bias)
         for update in updates:
@@ -106,7 +110,7 @@ class SegmentPets:
     def __init__(
         self, segments: Sequence[PetSegment], tokens: int, on_device: RowOnDevice | None = None
     ) -> None:
-        self._segments = [segment for segment in segments if segment.pet.layout.width]
+        self._segments = [segment for segment in segments if segment.pet.layout.kinds]
         self._count, self._on_device = tokens, on_device
         self._rows: dict[int, list[Tensor]] = {}
         self._tokens: BatchTokens | None = None

@@ -12,8 +12,17 @@ if TYPE_CHECKING:
     from inference.hplm.pets.segments import PetTokens
 
 
+Change = tuple[Tensor | None, Tensor | None]
+"""What is added to a weight [out, in], and to the outputs [..., out]; None: nothing."""
+
+
 class PetTensors(Protocol):
     """The numbers of one PET in one layer."""
+
+    @property
+    def spec(self) -> PetSpec:
+        """The parts of the PET."""
+        ...
 
     def tensor(self, name: str) -> Tensor | None:
         """The tensor of that name, without a dimension of layers; None where the PET has none."""
@@ -27,15 +36,35 @@ class PetKind:
     """
 
     name: str
+    rate: float = 1.0
+    """Its learning rate, as a multiple of the one that is set."""
+    has_values: bool = False
+    """Whether its sparse tensors have values, or positions alone."""
 
     def shapes(self, spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """The names and shapes [L, ...] of the tensors that it stores for such a PET; none if the PET is of
+        """The names and shapes [L, ...] of the tensors that it trains for such a PET; none if the PET is of
         other kinds."""
         return iter(())
 
     def initial(self, name: str, size: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         """An untrained tensor of that name. All of a kind together change nothing."""
         return torch.zeros(size)
+
+    def sparse(self, spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, int]]:
+        """Which of these tensors are sparse, and how many entries of a layer count."""
+        return iter(())
+
+    def chosen(self, tensor: Tensor, count: int) -> Tensor:
+        """The positions [L, count] int64 of the entries of a sparse tensor [L, out, in] that count, each in
+        its flattened layer, ascending."""
+        raise NotImplementedError
+
+    def dense(self, at: Tensor, values: Tensor | None, size: tuple[int, ...]) -> Tensor:
+        """The tensor of this size [L, out, in] with these `chosen` entries, and their values [L, count]."""
+        raise NotImplementedError
+
+    def begin(self, tensors: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+        """Prepare untrained tensors [L, ...], in place, for the weights [L, out, in] of the maps by place."""
 
     def bias(self, pet: PetTensors, place: str) -> Tensor | None:
         """What is added to the bias [out] of the linear layer at `place`."""
@@ -60,9 +89,7 @@ class PetKind:
         """Add the changes of several PETs of this kind to the outputs [N, out] of maps with one input
         [N, in], in place, each to its own tokens. The names are places, in their order."""
 
-    def learn(
-        self, pet: PetTensors, place: str, weight: Tensor, hidden: Tensor
-    ) -> tuple[Tensor, Tensor | None]:
-        """As `change`, for one PET that learns: the weight [out, in] that multiplies the inputs
-        [..., in], and what is added to the outputs besides."""
-        return weight, None
+    def learn(self, pet: PetTensors, place: str, weight: Tensor, hidden: Tensor) -> Change:
+        """As `change`, for one PET that learns, of a map with the shared `weight` [out, in] and inputs
+        [..., in]."""
+        return None, None

@@ -1,4 +1,4 @@
-"""The kinds of PETs: bottleneck adapters, LoRA, biases and layer norms."""
+"""The kinds of PETs: bottleneck adapters, LoRA, biases, layer norms, hidden and changed weights."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -9,6 +9,7 @@ from torch import Tensor
 from inference.hplm.bucketed_linear import padded_linear
 from inference.hplm.pets.kind import PetKind, PetTensors
 from inference.hplm.pets.low_rank import LowRank
+from inference.hplm.pets.sparse import Diff, Mask
 from inference.hplm.pets.spec import NORMS, PLACES, PetSpec, UpperShape
 
 ADAPTER_SCALE: Final = 1e-2
@@ -74,7 +75,7 @@ class Norms(PetKind):
         return None if weight is None or bias is None else (weight, bias)
 
 
-KINDS: Final[list[PetKind]] = [Bottleneck(), LowRank(), Biases(), Norms()]
+KINDS: Final[list[PetKind]] = [Bottleneck(), LowRank(), Biases(), Norms(), Mask(), Diff()]
 """All kinds, in the order of their tensors in a stored PET: new ones come last."""
 
 

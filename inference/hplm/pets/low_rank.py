@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.hplm.pets.kind import PetKind, PetTensors
+from inference.hplm.pets.kind import Change, PetKind, PetTensors
 from inference.hplm.pets.segments import PaddedTokens, PetTokens, by_layout
 from inference.hplm.pets.spec import PetSpec, UpperShape
 
@@ -49,15 +49,13 @@ class LowRank(PetKind):
                 for pet in same:
                     _change(pet, hidden, results)
 
-    def learn(
-        self, pet: PetTensors, place: str, weight: Tensor, hidden: Tensor
-    ) -> tuple[Tensor, Tensor | None]:
+    def learn(self, pet: PetTensors, place: str, weight: Tensor, hidden: Tensor) -> Change:
         a, b = pet.tensor(f"lora.{place}.a"), pet.tensor(f"lora.{place}.b")
         if a is None or b is None:
-            return weight, None
+            return None, None
         if hidden.shape[:-1].numel() >= MERGE_THRESHOLD * min(weight.shape):
-            return weight + b @ a, None
-        return weight, functional.linear(functional.linear(hidden, a), b)
+            return b @ a, None
+        return None, functional.linear(functional.linear(hidden, a), b)
 
 
 def _change(pet: PetTokens, hidden: Tensor, results: Mapping[str, Tensor]) -> None:

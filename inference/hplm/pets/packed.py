@@ -1,4 +1,7 @@
-"""A PET in memory: for each layer one row of numbers, which is read and copied as one."""
+"""A PET in memory: for each layer one row of numbers, which is read and copied as one.
+
+The positions of sparse entries lie behind the numbers, as bits of int32.
+"""
 
 import math
 import mmap
@@ -12,6 +15,7 @@ from torch import Tensor
 
 from inference.hplm.pets.kind import PetKind
 from inference.hplm.pets.kinds import kinds_of, tensor_shapes
+from inference.hplm.pets.sparse import csr_entries
 from inference.hplm.pets.spec import PLACES, PetSpec, UpperShape
 
 if TYPE_CHECKING:
@@ -22,10 +26,28 @@ PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
 take two thirds of the time of one by one."""
 
 
+ALIGNMENT: Final = 16
+"""Elements, of which numbers and positions take a multiple each in a row that has both."""
+
+
+@dataclass(frozen=True)
+class SparseTensor:
+    """A sparse tensor of a PET: in each layer `count` entries of a matrix of `size` (out, in) count."""
+
+    kind: PetKind
+    size: tuple[int, int]
+    count: int
+
+    @property
+    def entries(self) -> int:
+        """How many numbers `csr_entries` are of a layer."""
+        return self.size[0] + 1 + self.count
+
+
 @dataclass(frozen=True)
 class PetLayout:
-    """Where in a layer's row of numbers each tensor of such a PET lies, as it was trained. Down-projections
-    of maps that read the same input lie side by side, so that one product computes them all."""
+    """Where in a layer's row each tensor of such a PET lies. Down-projections of maps that read the same
+    input lie side by side, so that one product computes them all."""
 
     spec: PetSpec
     shape: UpperShape
@@ -35,11 +57,25 @@ class PetLayout:
         """By name: the index of the first element, and the shape in one layer."""
         found, start = {}, 0
         shapes = {name: size for name, (_, *size) in tensor_shapes(self.spec, self.shape)}
+        for name, sparse in self.sparse.items():
+            del shapes[name]
+            if sparse.kind.has_values:
+                shapes[f"{name}.values"] = [sparse.count]
         down = [f"lora.{place}.a" for place in PLACES if f"lora.{place}.a" in shapes]
         for name in [*down, *(name for name in shapes if name not in down)]:
             found[name] = (start, tuple(shapes[name]))
             start += math.prod(shapes[name])
         return found
+
+    @cached_property
+    def sparse(self) -> dict[str, "SparseTensor"]:
+        """The sparse tensors by name."""
+        shapes = dict(tensor_shapes(self.spec, self.shape))
+        return {
+            name: SparseTensor(kind, (shapes[name][1], shapes[name][2]), count)
+            for kind in self.kinds
+            for name, count in kind.sparse(self.spec, self.shape)
+        }
 
     @cached_property
     def kinds(self) -> tuple[PetKind, ...]:
@@ -48,18 +84,41 @@ class PetLayout:
 
     @cached_property
     def width(self) -> int:
-        """Elements of a layer's row."""
+        """The numbers of a layer."""
         return sum(math.prod(shape) for _, shape in self.offsets.values())
+
+    def row_width(self, dtype: torch.dtype) -> int:
+        """The elements of a row with numbers of this type: these, and the positions of sparse entries."""
+        if not self.sparse:
+            return self.width
+        positions = sum(sparse.entries for sparse in self.sparse.values())
+        return self._padded_width + -(-positions * 4 // dtype.itemsize // ALIGNMENT) * ALIGNMENT
+
+    @property
+    def _padded_width(self) -> int:
+        return -(-self.width // ALIGNMENT) * ALIGNMENT
 
     @cached_property
     def _templates(self) -> list[Tensor]:
         return [torch.empty(shape, device="meta") for _, shape in self.offsets.values()]
 
+    @cached_property
+    def _sparse_templates(self) -> list[Tensor]:
+        return [torch.empty(sparse.entries, device="meta") for sparse in self.sparse.values()]
+
     def views(self, row: Tensor) -> dict[str, Tensor]:
-        """The tensors in a layer's row [width] by name, without copies. All at once: a view of its own for
-        each takes three times as long."""
-        views = torch._C._nn.unflatten_dense_tensors(row, self._templates)
-        return dict(zip(self.offsets, views, strict=True))
+        """The tensors in a layer's row by name, without copies; of sparse ones, `csr_entries`. All at once: a
+        view of its own for each takes three times as long."""
+        views = torch._C._nn.unflatten_dense_tensors(row[: self.width], self._templates)
+        found = dict(zip(self.offsets, views, strict=True))
+        if self.sparse:
+            positions = row[self._padded_width :].view(torch.int32)
+            found |= zip(
+                self.sparse,
+                torch._C._nn.unflatten_dense_tensors(positions, self._sparse_templates),
+                strict=True,
+            )
+        return found
 
     def shrink(self, row: Tensor, places: Iterable[str]) -> tuple[Tensor | None, Sequence[str]]:
         """The down-projections [k r, in] of the k maps among `places` that have a low-rank update, and which
@@ -99,8 +158,8 @@ class LayoutViews(Mapping[str, Tensor]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedPet:
-    """One PET in its layout: rows [L, width]. key: of its copies on a device. It is the digest of its model,
-    so that a model that was loaded again finds its copy."""
+    """One PET in its layout: rows [L, width] of its `row_width`. key: of its copies on a device. It is the
+    digest of its model, so that a model that was loaded again finds its copy."""
 
     layout: PetLayout
     rows: Tensor
@@ -110,13 +169,16 @@ class PackedPet:
     def of(cls, pet: "PetWeights", dtype: torch.dtype, digest: str | None = None) -> "PackedPet":
         """A copy of the PET in that type, on the host. digest: of its model; None: it is like no other."""
         layout = shared_layout(pet.spec, pet.shape)
-        rows = _mapped(pet.shape.layers * layout.width, dtype).view(pet.shape.layers, layout.width)
+        width = layout.row_width(dtype)
+        rows = _mapped(pet.shape.layers * width, dtype).view(pet.shape.layers, width)
         # By way of fp32: PyTorch converts fp16 to bf16 ten times as slowly on a CPU.
-        if pet.rows is not None:
-            rows.copy_(pet.rows.float())
-        else:
-            for name, part in LayoutViews(layout, rows).items():
-                part.copy_(pet.weights[name].float())
+        rows[:, : layout.width].copy_(pet.numbers().float())
+        for row, at in (
+            zip(rows, zip(*pet.positions().values(), strict=True), strict=True) if layout.sparse else ()
+        ):
+            views = layout.views(row)
+            for (name, sparse), positions in zip(layout.sparse.items(), at, strict=True):
+                views[name].copy_(csr_entries(positions[None], sparse.size)[0])
         return cls(layout, rows, digest or object())
 
 

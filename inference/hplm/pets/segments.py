@@ -101,7 +101,7 @@ class PetTokens:
 
     def __init__(self, segment: PetSegment, row: Tensor, batch: BatchTokens) -> None:
         self.pet, self.row, self.batch = segment.pet, row, batch
-        self.kinds = self.pet.layout.kinds
+        self.kinds, self.spec = self.pet.layout.kinds, self.pet.layout.spec
         self.tensors: Mapping[str, Tensor] = self.pet.layout.views(row)
         self._begin, self._end = segment.begin, segment.end
 

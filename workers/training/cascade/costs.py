@@ -88,7 +88,7 @@ class _Served:
             lower = replace(lower, full=copy.deepcopy(lower.full).to(dtype) if lower.full else None)
         lower = replace(lower, composition=lower.on_device.with_context_dtype(upper.dtype))
         weights = {name: one.detach().to(upper.dtype) for name, one in model.trained_pet().weights.items()}
-        return cls(upper, lower, SharedPets(weights), model.trained_head())
+        return cls(upper, lower, SharedPets(weights, model.trained_pet().spec), model.trained_head())
 
     @torch.inference_mode()
     def compute(self, texts: Sequence[Encoding], level: Level) -> None:

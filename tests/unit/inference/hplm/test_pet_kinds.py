@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from inference.hplm.pets.batch import SegmentPets, SharedPets
-from inference.hplm.pets.kind import PetKind, PetTensors
+from inference.hplm.pets.kind import Change, PetKind, PetTensors
 from inference.hplm.pets.kinds import KINDS
 from inference.hplm.pets.packed import PackedPet
 from inference.hplm.pets.segments import PetTokens
@@ -36,11 +36,9 @@ class Scale(PetKind):
             product = pet.product(hidden, modules["expand"].weight)
             pet.tokens(results["expand"]).add_(product * pet.tensors["scale"])
 
-    def learn(
-        self, pet: PetTensors, place: str, weight: Tensor, hidden: Tensor
-    ) -> tuple[Tensor, Tensor | None]:
+    def learn(self, pet: PetTensors, place: str, weight: Tensor, hidden: Tensor) -> Change:
         scale = pet.tensor("scale") if place == "expand" else None
-        return weight if scale is None else weight * (1 + scale), None
+        return (None if scale is None else weight * scale), None
 
 
 @pytest.fixture
@@ -64,5 +62,5 @@ def test_a_further_kind_is_stored_learns_and_serves_beside_the_others() -> None:
         product = states @ module.weight.T
         expected = torch.cat((1.25 * product[:3], product[3:])) + module.bias
         torch.testing.assert_close(served.layer(1).linear("expand", module, states), expected)
-        learning = SharedPets(stored.weights).layer(1).linear("expand", module, states[:3])
+        learning = SharedPets(stored.weights, stored.spec).layer(1).linear("expand", module, states[:3])
     torch.testing.assert_close(learning, expected[:3])

@@ -1,6 +1,8 @@
 """PETs: what they are, and many of them side by side."""
 
 import copy
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,6 +28,8 @@ specs = st.builds(
     lora_places=st.sets(st.sampled_from(PLACES)).map(lambda places: tuple(p for p in PLACES if p in places)),
     biases=st.booleans(),
     norms=st.booleans(),
+    mask=st.sampled_from([0.0, 0.2]),
+    diff=st.sampled_from([0.0, 0.1]),
 )
 
 
@@ -68,6 +72,15 @@ def by_definition(layer: Layer, hidden: Tensor, pet: PetWeights, index: int) -> 
     def linear(place: str, states: Tensor) -> Tensor:
         module: Any = layer.maps[place]
         weight, bias = module.weight, module.bias
+        if f"mask.{place}" in w:
+            scores = w[f"mask.{place}"].flatten()
+            weight = weight.clone().flatten()
+            weight[scores.argsort()[: round(0.2 * len(scores))]] = 0
+            weight = weight.view_as(module.weight)
+        if f"diff.{place}" in w:
+            changes = w[f"diff.{place}"].clone().flatten()
+            changes[changes.abs().argsort()[: -round(0.1 * len(changes))]] = 0
+            weight = weight + changes.view_as(weight)
         if f"lora.{place}.a" in w:
             weight = weight + w[f"lora.{place}.b"] @ w[f"lora.{place}.a"]
         result: Tensor = states @ weight.T + bias + w.get(f"bias.{place}", 0)
@@ -121,7 +134,7 @@ def test_mixed_batch_of_pets_computes_the_definition_of_each(
                 # Rounding to bf16, which norms magnify, makes 5 % in the worst of 3,000 draws; another
                 # segment's PET or tokens make more than all.
                 assert (part - expected).norm() <= 0.2 * expected.norm()
-                alone = layer(own[None], SharedPets(pets[which].weights).layer(at))[0]
+                alone = layer(own[None], SharedPets(pets[which].weights, pets[which].spec).layer(at))[0]
                 torch.testing.assert_close(alone, expected, atol=1e-4, rtol=1e-3)
 
 
@@ -133,7 +146,7 @@ def test_a_pet_does_the_same_in_a_batch_so_large_that_its_updates_are_added_to_t
     layer, pet = Layer(), learnt(spec)
     states = torch.randn(2, MERGE_THRESHOLD * SHAPE.inner, SHAPE.hidden)
     with torch.no_grad():
-        found = layer(states, SharedPets(pet.weights).layer(1))
+        found = layer(states, SharedPets(pet.weights, pet.spec).layer(1))
         for row, own in enumerate(states):
             torch.testing.assert_close(found[row], by_definition(layer, own, pet, 1), atol=1e-4, rtol=1e-3)
 
@@ -142,17 +155,17 @@ def test_a_pet_does_the_same_in_a_batch_so_large_that_its_updates_are_added_to_t
 def test_a_fresh_pet_changes_nothing(spec: PetSpec) -> None:
     torch.manual_seed(0)
     layer, states = Layer(), torch.randn(2, 3, SHAPE.hidden)
-    fresh = PetWeights.initial(spec, SHAPE)
+    fresh = PetWeights.initial(replace(spec, mask=0.0), SHAPE)  # a mask hides weights from the beginning
     with torch.no_grad():
-        plain = layer(states, SharedPets({}).layer(0))
-        assert torch.allclose(layer(states, SharedPets(fresh.weights).layer(0)), plain, atol=1e-6)
+        plain = layer(states, SharedPets({}, PetSpec()).layer(0))
+        assert torch.allclose(layer(states, SharedPets(fresh.weights, fresh.spec).layer(0)), plain, atol=1e-6)
 
 
 def test_gradients_reach_every_part_of_a_pet_that_is_being_trained() -> None:
     torch.manual_seed(0)
-    pet = learnt(PetSpec(adapter=3, output_adapter=2, lora=2, biases=True, norms=True))
+    pet = learnt(PetSpec(adapter=3, output_adapter=2, lora=2, biases=True, norms=True, mask=0.2, diff=0.1))
     weights = {name: value.requires_grad_(True) for name, value in pet.weights.items()}
-    layer, states, pets = Layer(), torch.randn(4, 3, SHAPE.hidden), SharedPets(weights)
+    layer, states, pets = Layer(), torch.randn(4, 3, SHAPE.hidden), SharedPets(weights, pet.spec)
     layer(layer(states, pets.layer(0)), pets.layer(1)).square().sum().backward()
     assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in weights.values())
 
@@ -166,7 +179,7 @@ def test_a_row_whose_pet_lacks_a_part_is_left_as_it_was_bit_by_bit() -> None:
     empty, full = packed(learnt(PetSpec())), packed(spoilt)
     segments = SegmentPets.of([empty, full, empty], [3, 3, 3])
     with torch.no_grad():
-        found, plain = layer(states, segments.layer(1)), layer(states, SharedPets({}).layer(1))
+        found, plain = layer(states, segments.layer(1)), layer(states, SharedPets({}, PetSpec()).layer(1))
     assert torch.equal(found[[0, 1, 2, 6, 7, 8]], plain[[0, 1, 2, 6, 7, 8]])
     assert found[3:6].isnan().all()
 
@@ -178,8 +191,61 @@ def test_stored_pet_is_read_back_unchanged(spec: PetSpec) -> None:
     again = PetWeights.from_stored(pet.spec.to_json(), shape, pet.stored(torch.float32))
     assert again.spec == spec
     assert again.weights.keys() == pet.weights.keys()
-    assert all(torch.equal(again.weights[name], value) for name, value in pet.weights.items())
+    for name, value in pet.weights.items():
+        sparse = name.startswith(("mask", "diff"))  # of which the entries that count are stored
+        assert again.weights[name].shape == value.shape
+        assert sparse or torch.equal(again.weights[name], value)
+    assert again.bytes == pet.bytes == packed(pet).rows.nbytes
     assert torch.equal(packed(again).rows, packed(pet).rows)
+
+
+SPARSE = PetSpec(mask=0.2, diff=0.02)
+
+
+def store(change: Callable[[dict[str, Tensor]], None]) -> None:
+    """Read a stored PET with sparse tensors that `change` has spoilt."""
+    stored = learnt(SPARSE).stored(torch.float16)
+    change(stored)
+    shape = {"layers": SHAPE.layers, "hidden": SHAPE.hidden, "inner": SHAPE.inner}
+    PetWeights.from_stored(SPARSE.to_json(), shape, stored)
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "says"),
+    [
+        ("mask.query", lambda bits: bits[:, 1:], "has shape"),
+        ("mask.query", lambda bits: bits.int(), "has type torch.int32"),
+        ("mask.query", torch.zeros_like, "has 0 bits in layer 0, not 7"),
+        ("mask.query", lambda bits: bits | 255, "beyond its 36 weights"),
+        ("diff.expand", lambda at: at + 60, "not between 0 and 59"),
+        ("diff.expand", lambda at: at - 60, "not between 0 and 59"),
+        ("diff.contract", lambda at: at[:, :0], "has shape"),
+        ("diff.contract", lambda at: at.long(), "has type torch.int64"),
+    ],
+)
+def test_positions_that_do_not_fit_are_refused_by_name(
+    name: str, spoil: Callable[[Tensor], Tensor], says: str
+) -> None:
+    def change(stored: dict[str, Tensor]) -> None:
+        stored[f"{name}.positions"] = spoil(stored[f"{name}.positions"])
+
+    with pytest.raises(HplmError, match=f"{name}.positions.*{says}") as refused:
+        store(change)
+    assert refused.value.code == "corrupt_artifact"
+
+
+def test_changes_out_of_order_and_shares_that_are_no_shares_are_refused() -> None:
+    spec, shape = PetSpec(diff=0.02), {"layers": 1, "hidden": 40, "inner": 80}
+    stored = PetWeights.initial(spec, UpperShape(**shape)).stored(torch.float16)
+    PetWeights.from_stored(spec.to_json(), shape, stored)
+    stored["diff.query.positions"] = stored["diff.query.positions"].flip(1)
+    with pytest.raises(HplmError, match="ascending order"):
+        PetWeights.from_stored(spec.to_json(), shape, stored)
+    for share in (-0.1, 0.9, float("nan"), 1, "0.1"):
+        with pytest.raises(HplmError, match="diff is"):
+            PetWeights.from_stored({**spec.to_json(), "diff": share}, shape, stored)
+    with pytest.raises(HplmError, match=r"between 0 and 0\.5"):
+        PetSpec(mask=0.6)
 
 
 def test_weights_that_contradict_the_parts_are_refused() -> None:
