@@ -16,15 +16,13 @@ from frontend.presenters.charts import (
     line_chart,
 )
 from frontend.presenters.formatting import (
-    ACCURACY,
-    FEW_ROWS,
     key_label,
+    metric_figure,
+    metric_interval,
     metric_label,
     metric_name,
-    metric_on_rows,
     metric_value,
     setting_value,
-    wilson_interval,
 )
 from versiontree.tree.selectors.versions import as_mapping, is_number
 
@@ -98,8 +96,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The result of an evaluation on the test split. `interval` is empty where none is known, or where the
-    value has it."""
+    """The result of an evaluation on the test split. `interval` is empty where none is known."""
 
     name: str
     value: str
@@ -118,22 +115,14 @@ def measured_of(metrics: Mapping[str, Any]) -> Measured | None:
     name = str(metrics["metric"])
     return Measured(
         name=metric_name(metrics),
-        value=metric_on_rows(name, metrics["value"], metrics.get("rows")),
-        interval=_interval(name, metrics["value"], metrics.get("rows")),
+        value=metric_figure(name, metrics["value"], metrics.get("rows")),
+        interval=metric_interval(name, metrics["value"], metrics.get("rows")),
         figures=_figures(metrics),
         labels=label_rows(metrics),
         confusion=confusion_of(metrics.get("confusion") or {}),
         hits=hit_parts(metrics.get("plot_hits") or {}),
         class_bars=counted_bars(metrics.get("class_counts") or {}),
     )
-
-
-def _interval(name: str, value: float, rows: Any) -> str:
-    """Return the 95 % interval of an accuracy on many rows. That of few rows stands in its value."""
-    if name != ACCURACY or not isinstance(rows, int) or rows < FEW_ROWS or not 0 <= value <= 1:
-        return ""
-    low, high = wilson_interval(round(value * rows), rows)
-    return f"95% interval {low:.1%} to {high:.1%}"
 
 
 def label_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""New versions that @default was not moved to, and both versions on the same rows."""
+"""New versions that @default was not moved to, or was although they score lower. Both on the same rows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,12 @@ from django.utils.text import capfirst
 from frontend.presenters.formatting import metric_label, metric_on_rows
 from tenants.base.plurals import counted
 from versiontree.tree.models import Version
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.promotion import LOWER_IS_BETTER, Paired, comparison_of_version, promotion_pending
+from versiontree.tree.selectors.alias_history import alias_history
+
+WORTH_A_WARNING = 0.01
+"""Share of a metric that a version has to lose before pages warn of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,37 @@ def pending_promotions(versions: Iterable[Version], default: Version | None) -> 
     if newest is None or decision is None:
         return []
     return [PendingPromotion(newest, decision.reason, compared_rows(newest))]
+
+
+@dataclass(frozen=True, slots=True)
+class LowerDefault:
+    """A version that became the default by itself although it scores lower than the one before it. `back`:
+    the version to roll back to, if it is ready."""
+
+    version: Version
+    before: int
+    back: Version | None
+    compared: list[ComparedRow]
+
+
+def lower_default(default: Version | None) -> LowerDefault | None:
+    """Return the default version if nobody clicked to promote it and it scores lower. At most one query."""
+    found = None if default is None else comparison_of_version(default)
+    if default is None or default.hplm is None or found is None:
+        return None
+    if not any(paired is not None and _is_lower(paired) for paired in (found.dev, found.test)):
+        return None
+    history = alias_history(default.hplm, DEFAULT_ALIAS)
+    last = history.last
+    if last is None or last.moved_by is not None or last.from_version is None:
+        return None
+    if last.from_version.number != found.version:
+        return None
+    return LowerDefault(default, found.version, history.rollback_target, compared_rows(default))
+
+
+def _is_lower(paired: Paired) -> bool:
+    return paired.loss > 0 and paired.loss >= WORTH_A_WARNING * abs(paired.old)
 
 
 def compared_rows(version: Version) -> list[ComparedRow]:

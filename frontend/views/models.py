@@ -22,7 +22,7 @@ from frontend.presenters.evaluation_answers import evaluate_form
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
 from frontend.presenters.models import branch_names, model_rows
-from frontend.presenters.promotions import pending_promotions
+from frontend.presenters.promotions import lower_default, pending_promotions
 from frontend.presenters.quick_versions import quick_version_panel
 from frontend.presenters.sample_calls import SampleCall, sample_calls
 from frontend.presenters.usage import usage_sum
@@ -198,6 +198,7 @@ def model_page(
         "labels": versions[0].config.get("labels", []),
         "versions": version_rows(versions, default=default),
         "pending": pending_promotions(versions, default),
+        "lower": lower_default(default),
         "offer": _offer(default, steps),
         "quick": None if page.number > 1 else quick_version_panel(versions, default),
         "page": page,
