@@ -27,10 +27,10 @@ METRIC_NAMES: Final = {
     "rouge_l": "ROUGE-L",
     "bleu": "BLEU",
     "budget_mb": "size of the table (MB)",
-    "mean_answer_error": "error of predicting the mean",
+    "mean_answer_error": "baseline error (always the mean)",
     "bytes": "size",
     "truncated_share": "truncated rows",
-    "majority_baseline": "baseline (always the most common label)",
+    "majority_baseline": "baseline (always the same answer)",
 }
 """Labels that differ from the key."""
 

@@ -200,12 +200,14 @@ def trials_of(report: Mapping[str, Any]) -> list[Trial]:
 
 
 def _figures(metrics: Mapping[str, Any]) -> list[Figure]:
-    main = str(metrics["metric"])
+    main, shown = str(metrics["metric"]), FIGURES
+    if "mean_answer_error" in metrics:  # of numbers; the same number correlates with nothing
+        shown = tuple(name for name in FIGURES if name not in _BASELINES)
     figures = [
         Figure(
             capfirst(metric_label(name)), metric_value(main if name in _BASELINES else name, metrics[name])
         )
-        for name in FIGURES
+        for name in shown
         if is_number(metrics.get(name))
     ]
     rows, cut = metrics.get("rows"), metrics.get("truncated_share")

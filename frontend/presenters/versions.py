@@ -109,7 +109,7 @@ def _metric(measured: Mapping[str, Any]) -> str:
 
 
 def _baseline(measured: Mapping[str, Any]) -> str:
-    value = measured.get("majority_baseline")
+    value = None if "mean_answer_error" in measured else measured.get("majority_baseline")
     return metric_value(str(measured.get("metric", "")), value) if isinstance(value, int | float) else ""
 
 

@@ -30,7 +30,7 @@ from frontend.presenters.version_page import exports_of, lineage_rows
 from frontend.presenters.versions import measurements, version_rows
 from frontend.shortcuts import action_result, paginate, redirect_to, render_page, run_action, submit_form
 from tenants.accounts.models import Role, Tenant
-from tenants.datasets.models import GENERATIVE_TASKS, Task
+from tenants.datasets.models import TASKS_WITHOUT_LABELS, Task
 from tenants.usage.selectors import UsageBy, UsageFilter, usage_by
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Alias, Hplm, Version
@@ -212,7 +212,7 @@ def model_page(
         "exports": exports_of(tenant, steps),
         "usage": _usage(tenant, model),
         "calls": _calls(request, model, aliases),
-        "has_labels": model.task not in (*GENERATIVE_TASKS, Task.EMBEDDING),
+        "has_labels": model.task not in TASKS_WITHOUT_LABELS,
         "is_trained": model.task != Task.EMBEDDING,
         "form": form,
         "canary_form": canary_form or (form and CanaryForm(model)),

@@ -156,9 +156,12 @@ _QUOTED: Final = re.compile(
     r"""(?<!\w)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|“[^”]*”|`[^`]*`)(?!\w)""", re.DOTALL
 )
 HIDDEN: Final = "…"
-API_WORDS: Final = frozenset(  # noqa: SIM905
-    "model inputs text text_pair question context quality target balanced timeout_s explain "
-    "input prompt messages role user content type stream logprobs".split()
+API_WORDS: Final = frozenset(
+    (
+        *("model", "inputs", "text", "text_pair", "question", "context", "quality", "target", "balanced"),
+        *("timeout_s", "explain", "input", "prompt", "messages", "role", "user", "content", "type"),
+        *("stream", "logprobs"),
+    )
 )
 """Names and values of the API's fields that messages quote."""
 

@@ -114,13 +114,22 @@ def test_a_default_that_is_worse_shows_both_figures_and_the_way_back_until_it_is
     owner: Client, client: Client, world: World
 ) -> None:
     second = updated(world)
-    paired = {"rows": 15, "left_out": 0, "metric": "accuracy", "old": 14 / 15, "new": 12 / 15, "p_value": 0.25}
+    paired = {
+        "rows": 15,
+        "left_out": 0,
+        "metric": "accuracy",
+        "old": 14 / 15,
+        "new": 12 / 15,
+        "p_value": 0.25,
+    }
     metrics = {"evaluate": {AGAINST: {"version": 1, "dev": paired}}}
     Version.unscoped.filter(pk=second.pk).update(metrics=metrics)
     job = second.jobs.earliest("created_at")
     for address in (TRIAGE, f"{TRIAGE}versions/2/", f"/t/acme/jobs/{job.pk}/"):
         page = owner.get(address).content.decode()
-        warning = page.partition("v2 is the default now, but does worse than v1")[2].partition("</section>")[0]
+        warning = page.partition("v2 is the default now, but does worse than v1")[2].partition("</section>")[
+            0
+        ]
         assert "14 of 15, 95% interval 70% to 99%" in warning
         assert "12 of 15, 95% interval 55% to 93%" in warning
         assert page.count('aria-label="Roll back: version 1"') == 1
