@@ -88,9 +88,7 @@ def day_text(day: date) -> str:
 
 def metric_on_rows(name: str, value: float, rows: Any) -> str:
     """Format a metric of so many rows, of few rows with its interval: "6 of 6, 95% interval 61% to 100%"."""
-    figure = metric_figure(name, value, rows)
-    interval = metric_interval(name, value, rows) if figure != metric_value(name, value) else ""
-    return ", ".join(filter(None, (figure, interval)))
+    return ", ".join(filter(None, (metric_figure(name, value, rows), few_rows_interval(name, value, rows))))
 
 
 def metric_figure(name: str, value: float, rows: Any) -> str:
@@ -110,6 +108,11 @@ def metric_interval(name: str, value: float, rows: Any) -> str:
     low, high = wilson_interval(round(value * rows), rows)
     digits = 0 if rows < FEW_ROWS else 1
     return f"95% interval {low:.{digits}%} to {high:.{digits}%}"
+
+
+def few_rows_interval(name: str, value: float, rows: Any) -> str:
+    """Format the interval of an accuracy of few rows, which a table shows below it; empty for others."""
+    return metric_interval(name, value, rows) if isinstance(rows, int) and rows < FEW_ROWS else ""
 
 
 def wilson_interval(right: int, rows: int) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.utils.text import capfirst
 
-from frontend.presenters.formatting import metric_label, metric_on_rows
+from frontend.presenters.formatting import few_rows_interval, metric_figure, metric_label
 from tenants.base.plurals import counted
 from versiontree.tree.models import Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
@@ -18,14 +18,16 @@ WORTH_A_WARNING = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """The metric of the version `number` and of an older one on the same rows. `name` says which metric and
-    rows, and what was left out of them."""
+    """The metric of the version `number` and of an older one on the same rows, with their intervals. `name`
+    says which metric and rows, and what was left out of them."""
 
     name: str
     before: int
     before_value: str
+    before_interval: str
     number: int
     value: str
+    interval: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,9 @@ def compared_rows(version: Version) -> list[ComparedRow]:
 
 
 def _row(split: str, paired: Paired, before: int, number: int) -> ComparedRow:
-    before_value, value = (
-        metric_on_rows(paired.metric, value, paired.rows) for value in (paired.old, paired.new)
+    (before_value, before_interval), (value, interval) = (
+        (metric_figure(paired.metric, one, paired.rows), few_rows_interval(paired.metric, one, paired.rows))
+        for one in (paired.old, paired.new)
     )
     left_out = f", without {paired.left_out:,} that v{number} was trained on" if paired.left_out else ""
     metric, rows = capfirst(metric_label(paired.metric)), counted(paired.rows, f"{split} row")
@@ -99,6 +102,8 @@ def _row(split: str, paired: Paired, before: int, number: int) -> ComparedRow:
         name=f"{metric}{lower}, on {rows} of v{before}{left_out}",
         before=before,
         before_value=before_value,
+        before_interval=before_interval,
         number=number,
         value=value,
+        interval=interval,
     )

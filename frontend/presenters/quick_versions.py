@@ -108,7 +108,7 @@ def _tile(name: str, version: Version, default: Version | None, building: _Build
         return Tile(title, building.doing, building.note)
     row = version_row(version)
     answers = ["answers now"] if default is not None and default.pk == version.pk else []
-    note = ", ".join([*filter(None, [row.metric_name]), *answers])
+    note = ", ".join([*filter(None, [row.metric_name, row.interval]), *answers])
     return Tile(title, row.metric or "–", note, _labels_to_check(version))
 
 

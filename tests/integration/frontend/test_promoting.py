@@ -130,8 +130,8 @@ def test_a_default_that_is_worse_shows_both_figures_and_the_way_back_until_it_is
         warning = page.partition("v2 is the default now, but does worse than v1")[2].partition("</section>")[
             0
         ]
-        assert "14 of 15, 95% interval 70% to 99%" in warning
-        assert "12 of 15, 95% interval 55% to 93%" in warning
+        assert "14 of 15<small>95% interval 70% to 99%</small>" in warning
+        assert "12 of 15<small>95% interval 55% to 93%</small>" in warning
         assert page.count('aria-label="Roll back: version 1"') == 1
     client.force_login(world.viewer)
     viewed = client.get(TRIAGE).content.decode()
