@@ -26,7 +26,7 @@ from frontend.presenters.formatting import (
 )
 from versiontree.tree.selectors.versions import as_mapping, is_number
 
-FIGURES = (
+FIGURES: tuple[str, ...] = (
     "macro_f1", "exact", "precision", "recall", "word_accuracy", "spearman", "exact_match", "answered",
     "majority_baseline", "word_baseline", "mean_absolute_error", "mean_answer_error",
 )  # fmt: skip

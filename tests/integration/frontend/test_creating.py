@@ -261,11 +261,12 @@ def test_while_the_first_base_model_is_built_the_page_says_so_and_waits_for_it(
     owner: Client, world: World
 ) -> None:
     Root.objects.update(retired_at=timezone.now())
-    told = owner.get(NEW, {"dataset": world.dataset.pk, "step": "parent"}).content.decode()
+    chosen = f"{NEW}?dataset={world.dataset.pk}&step=parent"
+    told = owner.get(chosen).content.decode()
     assert "Ask your administrator to register one." in told
     text = Corpus.unscoped.get(name="Plain English")
     root_register(name="fresh", source="tiny/checkpoint", corpus=text, actor=world.admin)
-    told = owner.get(NEW, {"dataset": world.dataset.pk, "step": "parent"}).content.decode()
+    told = owner.get(chosen).content.decode()
     assert "The base model fresh is still being built." in told
     assert 'hx-trigger="load delay:5s"' in told
     assert "administrator" not in told.partition('id="parents"')[2].partition("</fieldset>")[0]
