@@ -79,7 +79,7 @@ class BatchForm(forms.Form):
             field = forms.CharField(label=label, required=False, widget=forms.Select(choices=choices))
             self.fields[FIELD + name] = field
         self.fields[ASKED_FOR] = forms.CharField(required=False, widget=forms.HiddenInput)
-        self.data = {**self.data, ASKED_FOR: self.data.get("model", "")}
+        self.data = dict(self.data.items()) | {ASKED_FOR: self.data.get("model", "")}
 
 
 def model_name(reference: str) -> str:
