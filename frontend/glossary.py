@@ -40,6 +40,19 @@ def all_terms() -> tuple[Term, ...]:
     )
 
 
+def terms_found(words: str) -> list[Term]:
+    """Return the terms in which each of the words, or its singular, begins a word. The term that is the
+    whole search comes first."""
+    wanted = words.lower().split()
+    found = [term for term in all_terms() if wanted and all(_begins(term, word) for word in wanted)]
+    return sorted(found, key=lambda term: term.word.lower() != " ".join(wanted))
+
+
+def _begins(term: Term, word: str) -> bool:
+    parts = term.word.lower().split()
+    return any(part.startswith(word) or word in (f"{part}s", f"{part}es") for part in parts)
+
+
 def term_of(word: str) -> Term:
     """Return a term, whatever its case. Raises KeyError."""
     return {term.word.lower(): term for term in all_terms()}[word.lower()]

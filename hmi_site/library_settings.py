@@ -148,7 +148,11 @@ UNFOLD = {
         "/static/hmi_site/palette.css",
         "/static/hmi_site/admin.css",
     ],
-    "SCRIPTS": ["/static/hmi_site/policy.js", "/static/hmi_site/pages.js"],
+    "SCRIPTS": [
+        "/static/hmi_site/policy.js",
+        "/static/hmi_site/pages.js",
+        "/static/frontend/copy.js",
+    ],
     "COLORS": lambda _: {},  # in palette.css: the content security policy forbids inline styles
     "DASHBOARD_CALLBACK": "hmi_site.dashboard.views.dashboard_context",
     "SIDEBAR": {

@@ -12,6 +12,8 @@ from versiontree.tree.models.hplm import DEFAULT_ALIAS
 
 FIELD: Final = "column_"
 """Before the name of a field of an input, in the name of the select of its column."""
+ASKED_FOR: Final = "columns_of"
+"""The hidden field with the model whose columns were asked for. Those of another model are asked for anew."""
 
 
 class BatchForm(forms.Form):
@@ -47,7 +49,8 @@ class BatchForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         asked = [name.removeprefix(FIELD) for name in self.data if name.startswith(FIELD)]
-        if asked:
+        model = self.data.get("model")
+        if asked and self.data.get(ASKED_FOR, model) == model:
             self._ask(asked, [self.data[FIELD + name] for name in asked])
 
     def columns(self) -> dict[str, str]:
@@ -75,6 +78,8 @@ class BatchForm(forms.Form):
             label = f"Column for {name.replace('_', ' ')}"
             field = forms.CharField(label=label, required=False, widget=forms.Select(choices=choices))
             self.fields[FIELD + name] = field
+        self.fields[ASKED_FOR] = forms.CharField(required=False, widget=forms.HiddenInput)
+        self.data = dict(self.data.items()) | {ASKED_FOR: self.data.get("model", "")}
 
 
 def model_name(reference: str) -> str:

@@ -13,11 +13,10 @@ from frontend.forms.base import slug_field
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
 from tenants.base.row_ids import row_id
-from tenants.datasets.models import DATASET_TASK_CHOICES, GENERATIVE_TASKS
+from tenants.datasets.models import DATASET_TASK_CHOICES
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.models import JobKind
-from versiontree.tree.models import RootKind
-from versiontree.tree.selectors.versions import version_visible_to
+from versiontree.tree.selectors.versions import root_kind_of, version_visible_to
 from versiontree.tree.services.hplms import QUICK_TASKS
 from versiontree.tree.services.licenses import MAX_LICENSE_LENGTH
 from versiontree.tree.training_fields import TrainingSettingsForm
@@ -114,7 +113,7 @@ class CreateForm(TrainingSettingsForm, forms.Form):
     ) -> None:
         """``task``: that of the model; None: as the dataset in ``data`` says, if one is chosen."""
         self.task = _task(tenant, data) if task is None else task
-        root = RootKind.DECODER if self.task in GENERATIVE_TASKS else RootKind.ENCODER
+        root = root_kind_of(self.task)
         super().__init__(data, initial=initial, root=root)
         self.fields["dataset"] = RowField(partial(dataset_of, tenant), "Choose a dataset.")
         self.fields["parent"] = RowField(partial(version_visible_to, tenant), "Choose a base model.")

@@ -78,12 +78,6 @@ class ColumnsForm(forms.Form):
         self.guessed = {self[_field(name)].label: column for name, column in given.items()} if passed else {}
 
 
-def columns_guessed(found: FileColumns, task: str) -> dict[str, str] | None:
-    """Return the columns of the file by column of the task, as their names suggest. None if the file has
-    those of the task, or if one that is required cannot be guessed."""
-    return found.needed_mapping(task)
-
-
 def columns_chosen(data: Mapping[str, str], task: str) -> dict[str, str]:
     """Return the chosen columns of the file by column of the task, without defaults."""
     chosen = {name: data.get(_field(name), "") for name in task_columns(task)}

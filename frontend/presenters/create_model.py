@@ -11,7 +11,7 @@ from frontend.presenters.formatting import time_amount, time_range
 from frontend.presenters.snippets import Snippets, snippets_of
 from frontend.presenters.versions import parent_name
 from tenants.base.plurals import counted
-from tenants.datasets.models import GENERATIVE_TASKS, Dataset, Task
+from tenants.datasets.models import TASKS_WITHOUT_LABELS, Dataset
 from versiontree.tree.models import Coverage, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.estimates import Estimate
@@ -19,7 +19,6 @@ from versiontree.tree.training_fields import setting_label
 
 SMALL_DIFFERENCE = 0.01
 """A difference in coverage below this does not matter for training."""
-UNLABELLED = {Task.REGRESSION, Task.QUESTION_ANSWERING, *GENERATIVE_TASKS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ def call_of(request: HttpRequest, body: Mapping[str, Any]) -> Snippets:
 def _data_choice(dataset: Dataset, *, chosen: bool) -> DataChoice:
     report = dataset.report
     splits = {split.split: split.rows for split in dataset.splits.all()}
-    labels = 0 if dataset.task in UNLABELLED else len(dataset.labels)
+    labels = 0 if dataset.task in TASKS_WITHOUT_LABELS else len(dataset.labels)
     mean = report.get("splits", {}).get("train", {}).get("words_per_row", {}).get("mean")
     about = [counted(labels, "label")] if labels else []
     about += [f"{mean:g} words per row"] if mean is not None else []

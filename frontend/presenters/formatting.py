@@ -27,10 +27,10 @@ METRIC_NAMES: Final = {
     "rouge_l": "ROUGE-L",
     "bleu": "BLEU",
     "budget_mb": "size of the table (MB)",
-    "mean_answer_error": "error of predicting the mean",
+    "mean_answer_error": "baseline error (always the mean)",
     "bytes": "size",
     "truncated_share": "truncated rows",
-    "majority_baseline": "baseline (always the most common label)",
+    "majority_baseline": "baseline (always the same answer)",
 }
 """Labels that differ from the key."""
 
@@ -87,15 +87,32 @@ def day_text(day: date) -> str:
 
 
 def metric_on_rows(name: str, value: float, rows: Any) -> str:
-    """Format a metric of so many rows. Few rows are named: "6 of 6, 61% to 100%" with Wilson's 95 % interval
-    where rows are right or wrong, otherwise "66.7% on 6 rows"."""
+    """Format a metric of so many rows, of few rows with its interval: "6 of 6, 95% interval 61% to 100%"."""
+    return ", ".join(filter(None, (metric_figure(name, value, rows), few_rows_interval(name, value, rows))))
+
+
+def metric_figure(name: str, value: float, rows: Any) -> str:
+    """Format a metric of so many rows. Few rows are named: "6 of 6" where rows are right or wrong, otherwise
+    "66.7% on 6 rows"."""
     if not isinstance(rows, int) or not 0 < rows < FEW_ROWS:
         return metric_value(name, value)
     if name != ACCURACY or not 0 <= value <= 1:
         return f"{metric_value(name, value)} on {counted(rows, 'row')}"
-    right = round(value * rows)
-    low, high = wilson_interval(right, rows)
-    return f"{right} of {rows}, {low:.0%} to {high:.0%}"
+    return f"{round(value * rows)} of {rows}"
+
+
+def metric_interval(name: str, value: float, rows: Any) -> str:
+    """Format Wilson's 95 % interval of an accuracy; empty for other metrics."""
+    if name != ACCURACY or not isinstance(rows, int) or rows <= 0 or not 0 <= value <= 1:
+        return ""
+    low, high = wilson_interval(round(value * rows), rows)
+    digits = 0 if rows < FEW_ROWS else 1
+    return f"95% interval {low:.{digits}%} to {high:.{digits}%}"
+
+
+def few_rows_interval(name: str, value: float, rows: Any) -> str:
+    """Format the interval of an accuracy of few rows, which a table shows below it; empty for others."""
+    return metric_interval(name, value, rows) if isinstance(rows, int) and rows < FEW_ROWS else ""
 
 
 def wilson_interval(right: int, rows: int) -> tuple[float, float]:

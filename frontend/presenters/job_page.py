@@ -13,8 +13,10 @@ from frontend.presenters.jobs import figures, stage_label
 from frontend.presenters.metrics import measured_of
 from frontend.presenters.promotions import (
     ComparedRow,
+    LowerDefault,
     PendingPromotion,
     compared_rows,
+    lower_default,
     pending_promotions,
 )
 from frontend.presenters.versions import VersionRow, is_ready, version_row
@@ -42,7 +44,7 @@ def job_metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
     if measured is None:
         return figures(metrics)
     return [
-        (capfirst(measured.name), measured.value),
+        (capfirst(measured.name), ", ".join(filter(None, (measured.value, measured.interval)))),
         *((one.name, one.figure) for one in measured.figures),
     ]
 
@@ -86,19 +88,23 @@ def outlasted_text(past: EstimateRange | None) -> str:
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
     """A ready version of a model with its main metric, the version before it on the same rows, and whether it
-    waits to be promoted."""
+    waits to be promoted, or became the default although it scores lower."""
 
     row: VersionRow
     compared: list[ComparedRow]
     pending: list[PendingPromotion]
+    lower: LowerDefault | None
 
 
 def trained_model(version: Version) -> TrainedModel | None:
-    """Return what the jobs of a version made; None if it is not a model that is ready. Two queries."""
+    """Return what the jobs of a version made; None if it is not a model that is ready. At most three
+    queries."""
     if version.hplm is None or not is_ready(version):
         return None
-    pending = pending_promotions([version], default_of(version))
-    return TrainedModel(version_row(version), compared_rows(version), pending)
+    default = default_of(version)
+    pending = pending_promotions([version], default)
+    lower = lower_default(default) if default == version else None
+    return TrainedModel(version_row(version), compared_rows(version), pending, lower)
 
 
 def trained_domain(version: Version) -> Version | None:

@@ -16,19 +16,17 @@ from frontend.presenters.charts import (
     line_chart,
 )
 from frontend.presenters.formatting import (
-    ACCURACY,
-    FEW_ROWS,
     key_label,
+    metric_figure,
+    metric_interval,
     metric_label,
     metric_name,
-    metric_on_rows,
     metric_value,
     setting_value,
-    wilson_interval,
 )
 from versiontree.tree.selectors.versions import as_mapping, is_number
 
-FIGURES = (
+FIGURES: tuple[str, ...] = (
     "macro_f1", "exact", "precision", "recall", "word_accuracy", "spearman", "exact_match", "answered",
     "majority_baseline", "word_baseline", "mean_absolute_error", "mean_answer_error",
 )  # fmt: skip
@@ -98,8 +96,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The result of an evaluation on the test split. `interval` is empty where none is known, or where the
-    value has it."""
+    """The result of an evaluation on the test split. `interval` is empty where none is known."""
 
     name: str
     value: str
@@ -118,22 +115,14 @@ def measured_of(metrics: Mapping[str, Any]) -> Measured | None:
     name = str(metrics["metric"])
     return Measured(
         name=metric_name(metrics),
-        value=metric_on_rows(name, metrics["value"], metrics.get("rows")),
-        interval=_interval(name, metrics["value"], metrics.get("rows")),
+        value=metric_figure(name, metrics["value"], metrics.get("rows")),
+        interval=metric_interval(name, metrics["value"], metrics.get("rows")),
         figures=_figures(metrics),
         labels=label_rows(metrics),
         confusion=confusion_of(metrics.get("confusion") or {}),
         hits=hit_parts(metrics.get("plot_hits") or {}),
         class_bars=counted_bars(metrics.get("class_counts") or {}),
     )
-
-
-def _interval(name: str, value: float, rows: Any) -> str:
-    """Return the 95 % interval of an accuracy on many rows. That of few rows stands in its value."""
-    if name != ACCURACY or not isinstance(rows, int) or rows < FEW_ROWS or not 0 <= value <= 1:
-        return ""
-    low, high = wilson_interval(round(value * rows), rows)
-    return f"95% interval {low:.1%} to {high:.1%}"
 
 
 def label_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -211,12 +200,14 @@ def trials_of(report: Mapping[str, Any]) -> list[Trial]:
 
 
 def _figures(metrics: Mapping[str, Any]) -> list[Figure]:
-    main = str(metrics["metric"])
+    main, shown = str(metrics["metric"]), FIGURES
+    if "mean_answer_error" in metrics:  # of numbers; the same number correlates with nothing
+        shown = tuple(name for name in FIGURES if name not in _BASELINES)
     figures = [
         Figure(
             capfirst(metric_label(name)), metric_value(main if name in _BASELINES else name, metrics[name])
         )
-        for name in FIGURES
+        for name in shown
         if is_number(metrics.get(name))
     ]
     rows, cut = metrics.get("rows"), metrics.get("truncated_share")

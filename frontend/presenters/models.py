@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from frontend.presenters.formatting import metric_label, metric_on_rows
+from frontend.presenters.formatting import few_rows_interval, metric_figure, metric_label
 from frontend.presenters.tree import default_version
 from frontend.status import Style, style_of
 from tenants.usage.models import UsageDay
@@ -32,6 +32,7 @@ class ModelRow:
     parent: str
     metric: str
     metric_name: str
+    interval: str
     promotion: AliasHistory | None = None
 
 
@@ -94,6 +95,7 @@ def _model_row(history: Sequence[VersionSummary], status: Style) -> ModelRow:
         quick=shown.quick,
         number=shown.number,
         parent=f"{first.parent_name} v{first.parent_number}",
-        metric="" if shown.value is None else metric_on_rows(shown.metric, shown.value, shown.rows),
+        metric="" if shown.value is None else metric_figure(shown.metric, shown.value, shown.rows),
         metric_name=metric_label(shown.metric),
+        interval="" if shown.value is None else few_rows_interval(shown.metric, shown.value, shown.rows),
     )

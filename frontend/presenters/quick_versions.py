@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.urls import reverse
 
 from frontend.presenters.charts import Tile
-from frontend.presenters.formatting import metric_difference, time_range
+from frontend.presenters.formatting import metric_difference, metric_label, time_range
 from frontend.presenters.jobs import JobRow, jobs_of_version
 from frontend.presenters.versions import is_ready, measurements, same_test, version_row
 from frontend.status import style_of
@@ -108,7 +108,7 @@ def _tile(name: str, version: Version, default: Version | None, building: _Build
         return Tile(title, building.doing, building.note)
     row = version_row(version)
     answers = ["answers now"] if default is not None and default.pk == version.pk else []
-    note = ", ".join([*filter(None, [row.metric_name]), *answers])
+    note = ", ".join([*filter(None, [row.metric_name, row.interval]), *answers])
     return Tile(title, row.metric or "–", note, _labels_to_check(version))
 
 
@@ -137,5 +137,5 @@ def _gain(quick: Version, trained: Version) -> list[Tile]:
 
 def _gain_tile(metric: str, difference: float, rows: int) -> Tile:
     lower = " (lower is better)" if metric in LOWER_IS_BETTER else ""
-    note = f"on the same {counted(rows, 'test row')}{lower}"
+    note = f"{metric_label(metric)}{lower} on the same {counted(rows, 'test row')}"
     return Tile("Gain by training", metric_difference(metric, difference), note)

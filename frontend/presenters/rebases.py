@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from frontend.presenters.formatting import metric_label, metric_on_rows
+from frontend.presenters.formatting import metric_figure, metric_label
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Version
 from versiontree.tree.selectors.lineage import REBASE
@@ -36,7 +36,7 @@ def _result(measured: Mapping[str, Any], onto: str) -> str:
     metric, before, after = (measured.get(name) for name in ("metric", "old", "new"))
     if not (is_number(before) and is_number(after)):
         return ""
-    old, new = (metric_on_rows(str(metric), value, measured.get("rows")) for value in (before, after))
+    old, new = (metric_figure(str(metric), value, measured.get("rows")) for value in (before, after))
     figures = f"{metric_label(str(metric))} on dev: {old} before, {new} on {onto}"
     if measured.get("trained"):
         return f"The same PET is worse on it ({figures}), so it was trained further."

@@ -6,9 +6,9 @@ from typing import Final
 
 from django.urls import reverse
 
-from frontend import handbook
+from frontend import help_chapters
 from frontend.access import TenantAccess
-from frontend.glossary import all_terms
+from frontend.glossary import terms_found
 from frontend.presenters.navigation import navigation_of
 from tenants.accounts.models import Role, Tenant
 from tenants.datasets.models import Task
@@ -96,10 +96,9 @@ def _actions(access: TenantAccess, words: str) -> Iterable[Hit]:
 
 
 def _help(words: str) -> Iterable[Hit]:
-    for term in all_terms():
-        if _has_all(term.word, words):
-            yield Hit(term.word, term.meaning, reverse("frontend:help_glossary") + f"#{term.anchor}")
-    for hit in handbook.search(words, SHOWN, titles_only=True):
+    for term in terms_found(words):
+        yield Hit(term.word, term.meaning, reverse("frontend:help_glossary") + f"#{term.anchor}")
+    for hit in help_chapters.search(words, SHOWN, titles_only=True):
         yield Hit(hit.title, hit.chapter.title, hit.url)
 
 

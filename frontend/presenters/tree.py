@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from frontend.presenters.formatting import metric_label, metric_on_rows
+from frontend.presenters.formatting import metric_figure, metric_label
 from versiontree.tree.models import RootKind
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind
@@ -198,7 +198,7 @@ def metric_text(brief: VersionSummary | None) -> str:
     """Return the main metric of a version with its label; empty if there is none."""
     if brief is None or brief.value is None:
         return ""
-    return f"{metric_label(brief.metric)} {metric_on_rows(brief.metric, brief.value, brief.rows)}"
+    return f"{metric_label(brief.metric)} {metric_figure(brief.metric, brief.value, brief.rows)}"
 
 
 def _note(history: Sequence[VersionSummary]) -> str:

@@ -72,7 +72,6 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
     return {
         "version": version,
         "measured": measured_of({**(metrics.get("evaluate") or {}), **learnt_from}),
-        "dev": measured_of(as_mapping(tuned.get("dev"))),
         "cascade": cascade,
         "decoder": decoder_facts(steps),
         "curves": learning_curves(tuned),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from frontend.presenters.formatting import metric_name, metric_on_rows, metric_value
+from frontend.presenters.formatting import few_rows_interval, metric_figure, metric_name, metric_value
 from versiontree.tree.models import Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
@@ -15,8 +15,9 @@ from versiontree.tree.selectors.versions import as_mapping
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """A row of a version. `metric` and `baseline` are formatted figures of the test split; `job` is the id of
-    the first job. `compared_with` is the number of the version that a page compares it with first."""
+    """A row of a version. `metric` and `baseline` are formatted figures of the test split, `interval` is the
+    95 % interval of an accuracy of few rows; `job` is the id of the first job. `compared_with` is the number
+    of the version that a page compares it with first."""
 
     version: Version
     aliases: list[str]
@@ -25,20 +26,23 @@ class VersionRow:
     metric: str
     metric_name: str
     baseline: str
+    interval: str = ""
     compared_with: int | None = None
 
 
 def version_row(version: Version) -> VersionRow:
     """Return the row of a version. Its aliases and jobs should be prefetched."""
     measured = measurements(version)
+    metric, interval = _metric(measured)
     return VersionRow(
         version,
         aliases=sorted(alias.name for alias in version.aliases.all()),
         source=source_name(version),
         job=_first_job(version),
-        metric=_metric(measured),
+        metric=metric,
         metric_name=metric_name(measured),
         baseline=_baseline(measured),
+        interval=interval,
     )
 
 
@@ -50,7 +54,7 @@ def version_rows(versions: Iterable[Version], *, default: Version | None = None)
     for version in versions:
         row = version_row(version)
         if default is not None and row.metric and not same_test(version, default):
-            row = replace(row, metric="", metric_name="other test rows", baseline="")
+            row = replace(row, metric="", metric_name="other test rows", baseline="", interval="")
         rows.append(row)
     shown = [row.version.number for row in rows if row.metric]
     return [replace(row, compared_with=_compared_with(row, default, shown)) for row in rows]
@@ -102,14 +106,17 @@ def _first_job(version: Version) -> UUID | None:
     return min(begun, key=lambda job: job.created_at).pk if begun else None
 
 
-def _metric(measured: Mapping[str, Any]) -> str:
+def _metric(measured: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the metric and its interval."""
     value = measured.get("value")
+    if not isinstance(value, int | float):
+        return "", ""
     name, rows = str(measured.get("metric", "")), measured.get("rows")
-    return metric_on_rows(name, value, rows) if isinstance(value, int | float) else ""
+    return metric_figure(name, value, rows), few_rows_interval(name, value, rows)
 
 
 def _baseline(measured: Mapping[str, Any]) -> str:
-    value = measured.get("majority_baseline")
+    value = None if "mean_answer_error" in measured else measured.get("majority_baseline")
     return metric_value(str(measured.get("metric", "")), value) if isinstance(value, int | float) else ""
 
 

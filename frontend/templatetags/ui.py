@@ -18,7 +18,7 @@ from lucide.templatetags.lucide import lucide
 
 from frontend.access import TenantAccess
 from frontend.glossary import term_of
-from frontend.handbook import chapter_url
+from frontend.help_chapters import chapter_url
 from frontend.presenters import version_page
 from frontend.presenters.formatting import day_text, percent
 from frontend.presenters.navigation import NavigationGroup, NavigationPage, navigation_of

@@ -32,7 +32,7 @@ from versiontree.tree.models import RootKind, Version
 from versiontree.tree.selectors.coverage import coverage_request, coverage_targets, coverages_of
 from versiontree.tree.selectors.estimates import hplm_estimate
 from versiontree.tree.selectors.recommended_root import parent_recommended
-from versiontree.tree.selectors.versions import parents_ready_for
+from versiontree.tree.selectors.versions import parents_ready_for, roots_building
 from versiontree.tree.services.dry_run import dry_run
 from versiontree.tree.services.hplms import hplm_create
 
@@ -133,7 +133,13 @@ def _parent(request: TenantRequest, form: CreateForm, *, show_errors: bool) -> H
         # A link may name an earlier version than the newest.
         targets = [*parents_ready_for(tenant, root=form.root).filter(pk=chosen), *targets]
     parents = parent_choices(targets, measured, chosen, measuring=bool(waiting))
-    context = {"parents": parents, "waiting": waiting, "dataset": dataset, "has_tables": has_tables}
+    context = {
+        "parents": parents,
+        "building": [] if parents else roots_building(form.root),
+        "waiting": waiting,
+        "dataset": dataset,
+        "has_tables": has_tables,
+    }
     return _page(request, form, CreateStep.PARENT, show_errors=show_errors, **context)
 
 

@@ -44,8 +44,8 @@ from versiontree.tree.models import RootKind, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.coverage import coverages_of, versions_built_from
 from versiontree.tree.selectors.label_checks import hplms_trained_on, suspects_count, suspects_version
-from versiontree.tree.selectors.recommended_root import root_kind_of, root_recommended
-from versiontree.tree.selectors.versions import parents_ready_for, version_visible_to
+from versiontree.tree.selectors.recommended_root import root_recommended
+from versiontree.tree.selectors.versions import parents_ready_for, root_kind_of, version_visible_to
 from versiontree.tree.tokenized_rows import TokenizerFit, TokenRow, fit_warnings
 from versiontree.tree.tokenizer_fit import corpus_fit, corpus_tokens, dataset_fit, dataset_tokens
 

@@ -8,8 +8,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from frontend import glossary as terms
-from frontend.handbook import IMAGES, chapter_groups, chapter_of, search
-from frontend.shell import enter_shell
+from frontend.help_chapters import IMAGES, chapter_groups, chapter_of, search
+from frontend.last_tenant import enter_last_tenant
 from tenants.base.errors import ErrorCode, HmiError
 
 WORDS = 100
@@ -21,7 +21,7 @@ WORDS = 100
 def index(request: HttpRequest) -> HttpResponse:
     """List the chapters, or what a search over them finds."""
     words = request.GET.get("q", "").strip()[:WORDS]
-    return _page(request, "index", words=words, hits=search(words))
+    return _page(request, "index", words=words, terms=terms.terms_found(words), hits=search(words))
 
 
 @require_GET
@@ -52,5 +52,5 @@ def image(request: HttpRequest, name: str) -> HttpResponseBase:  # noqa: ARG001
 
 
 def _page(request: HttpRequest, template: str, **context: Any) -> HttpResponse:
-    enter_shell(request)
+    enter_last_tenant(request)
     return render(request, f"frontend/help/{template}.html", {"groups": chapter_groups(), **context})

@@ -22,7 +22,7 @@ from frontend.presenters.evaluation_answers import evaluate_form
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
 from frontend.presenters.models import branch_names, model_rows
-from frontend.presenters.promotions import pending_promotions
+from frontend.presenters.promotions import lower_default, pending_promotions
 from frontend.presenters.quick_versions import quick_version_panel
 from frontend.presenters.sample_calls import SampleCall, sample_calls
 from frontend.presenters.usage import usage_sum
@@ -30,7 +30,7 @@ from frontend.presenters.version_page import exports_of, lineage_rows
 from frontend.presenters.versions import measurements, version_rows
 from frontend.shortcuts import action_result, paginate, redirect_to, render_page, run_action, submit_form
 from tenants.accounts.models import Role, Tenant
-from tenants.datasets.models import GENERATIVE_TASKS, Task
+from tenants.datasets.models import TASKS_WITHOUT_LABELS, Task
 from tenants.usage.selectors import UsageBy, UsageFilter, usage_by
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Alias, Hplm, Version
@@ -198,6 +198,7 @@ def model_page(
         "labels": versions[0].config.get("labels", []),
         "versions": version_rows(versions, default=default),
         "pending": pending_promotions(versions, default),
+        "lower": lower_default(default),
         "offer": _offer(default, steps),
         "quick": None if page.number > 1 else quick_version_panel(versions, default),
         "page": page,
@@ -211,7 +212,7 @@ def model_page(
         "exports": exports_of(tenant, steps),
         "usage": _usage(tenant, model),
         "calls": _calls(request, model, aliases),
-        "has_labels": model.task not in (*GENERATIVE_TASKS, Task.EMBEDDING),
+        "has_labels": model.task not in TASKS_WITHOUT_LABELS,
         "is_trained": model.task != Task.EMBEDDING,
         "form": form,
         "canary_form": canary_form or (form and CanaryForm(model)),

@@ -18,7 +18,6 @@ from frontend.forms.data import (
     DatasetForm,
     UploadForm,
     columns_chosen,
-    columns_guessed,
     form_of,
 )
 from frontend.presenters.data import check_context
@@ -174,7 +173,7 @@ def _create_check(request: TenantRequest, kind: CheckKind, form: UploadForm, *, 
         options["task"] = task = options["task"] or files_task(files)
         options["columns"] = columns_chosen(form.data, task) or None
         if not store and not options["columns"]:
-            options["columns"] = columns_guessed(files_columns(files, task), task)
+            options["columns"] = files_columns(files, task).needed_mapping(task)
     return check_create(
         tenant=tenant,
         kind=kind,

@@ -12,7 +12,7 @@ from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.tree import VersionPolicyForm
 from frontend.presenters.evaluation_answers import answer_names, answered_rows
 from frontend.presenters.jobs import jobs_of_version
-from frontend.presenters.promotions import compared_rows, pending_promotions
+from frontend.presenters.promotions import compared_rows, lower_default, pending_promotions
 from frontend.presenters.requests import LEVEL_LABELS
 from frontend.presenters.served_answers import ServedAnswers, generated_answers, served_answers
 from frontend.presenters.version_page import version_context
@@ -108,7 +108,7 @@ def _page(
     found = versions.filter(number=number).first()
     if found is None:
         raise not_found("version")
-    context = version_context(tenant, lineage_of(found))
+    context, default = version_context(tenant, lineage_of(found)), default_of(found)
     return render_page(
         request,
         "versions/version.html",
@@ -122,7 +122,8 @@ def _page(
         jobs=jobs_of_version(found) if found.tenant_id == tenant.pk else [],
         **(_actions(model, found) if model and request.access.can_write else {}),
         **(_answers(tenant, found) if model else {}),
-        pending=pending_promotions([found], default_of(found)),
+        pending=pending_promotions([found], default),
+        lower=lower_default(default) if default == found else None,
         compared=compared_rows(found),
         served=_served(tenant, model, found) if model else None,
         **context,

@@ -13,7 +13,7 @@ from hmi_client.cli.output import AsJson, print_json, print_note, print_table
 from hmi_client.cli.profiles import server_url
 from hmi_client.cli.text_input import STDIN, empty_input, read_lines
 from hmi_client.errors import HmiError
-from hmi_client.person import Person
+from hmi_client.login_session import LoginSession
 from hmi_client.responses import ApiKey
 
 USER_VARIABLE: Final = "HMI_USER"
@@ -42,8 +42,8 @@ def list_keys(
     context: typer.Context, user: User = "", tenant: TenantName = "", as_json: AsJson = False
 ) -> None:
     """List API keys, newest first. The password comes from a prompt, or from stdin."""
-    with _signed_in(context, user, tenant) as (person, slug):
-        keys = list(person.list_api_keys(slug))
+    with _signed_in(context, user, tenant) as (session, slug):
+        keys = list(session.list_api_keys(slug))
     if as_json:
         print_json(keys)
         return
@@ -83,9 +83,9 @@ def new_key(
 ) -> None:
     """Create an API key, and print it. It cannot be shown again."""
     expires = None if days is None else (datetime.now(UTC) + timedelta(days=days)).isoformat()
-    with _signed_in(context, user, tenant) as (person, slug):
+    with _signed_in(context, user, tenant) as (session, slug):
         scopes = [one.value for one in scope or [Scope.INFER]]
-        made = person.create_api_key(slug, name, scopes=scopes, expires_at=expires)
+        made = session.create_api_key(slug, name, scopes=scopes, expires_at=expires)
     if as_json:
         print_json(made)
         return
@@ -105,23 +105,23 @@ def revoke_key(
     prefix = key.partition(".")[0]
     if not yes:
         typer.confirm(f"Revoke the key {prefix}?", abort=True, err=True)
-    with _signed_in(context, user, tenant) as (person, slug):
-        person.revoke_api_key(slug, prefix)
+    with _signed_in(context, user, tenant) as (session, slug):
+        session.revoke_api_key(slug, prefix)
     print_note(f"The key {prefix} is revoked.")
 
 
 @contextmanager
-def _signed_in(context: typer.Context, user: str, tenant: str) -> Iterator[tuple[Person, str]]:
+def _signed_in(context: typer.Context, user: str, tenant: str) -> Iterator[tuple[LoginSession, str]]:
     secrets = _Secrets()
     user = user or str(typer.prompt("User name or e-mail address", err=True))
     password = secrets.ask("Password")
-    with Person(server_url(context), user, password, lambda: secrets.ask("Code")) as person:
-        slugs = [one.slug for one in person.tenants()]
+    with LoginSession(server_url(context), user, password, lambda: secrets.ask("Code")) as session:
+        slugs = [one.slug for one in session.tenants()]
         if not tenant and len(slugs) != 1:
             raise HmiError(
                 f"Choose a tenant with --tenant. You are a member of: {', '.join(slugs) or 'none'}."
             )
-        yield person, tenant or slugs[0]
+        yield session, tenant or slugs[0]
 
 
 class _Secrets:

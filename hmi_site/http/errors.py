@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 from structlog.contextvars import bind_contextvars
 
-from frontend.shell import enter_shell
+from frontend.last_tenant import enter_last_tenant
 from hmi_site.http.request_body import timeout_error
 from inference.api.errors import rendered, speaks_json
 from tenants.base.errors import INTERNAL_MESSAGE, ErrorCode, HmiError
@@ -252,6 +252,6 @@ def _has_navigation(request: HttpRequest, status: int) -> bool:
     if status >= SERVER_ERROR:
         return hasattr(request, "access")
     try:
-        return hasattr(request, "user") and enter_shell(request) is not None
+        return hasattr(request, "user") and enter_last_tenant(request) is not None
     except (DatabaseError, HmiError):
         return False

@@ -3,7 +3,8 @@
 Standard library only, so that each package may raise and render the same errors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -187,9 +188,22 @@ class HmiError(Exception):
         return {"error": error}
 
 
-def not_found(what: str, *, param: str | None = None) -> HmiError:
-    """Return a ``not_found`` error, the same whether the object is absent or another tenant's."""
-    return HmiError(ErrorCode.NOT_FOUND, f"There is no such {what}.", param=param)
+def most_similar(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is spelled most like another, if any is."""
+    return next(iter(get_close_matches(name, list(known), n=1)), None)
+
+
+def suggestion(name: str | None) -> str:
+    """Return the sentence that offers a name, to be appended to a message; empty for None."""
+    return "" if name is None else f" Did you mean {name}?"
+
+
+def not_found(what: str, *, param: str | None = None, similar: str | None = None) -> HmiError:
+    """Return a ``not_found`` error, the same whether the object is absent or another tenant's.
+
+    ``similar`` is a name to offer, which the caller may see.
+    """
+    return HmiError(ErrorCode.NOT_FOUND, f"There is no such {what}.{suggestion(similar)}", param=param)
 
 
 def require_found(row: Row | None, what: str, *, param: str | None = None) -> Row:

@@ -25,7 +25,7 @@ def test_a_batch_is_begun_cancelled_and_deleted(signed_in: Page, world: World) -
     inputs = FilePayload(name="texts.jsonl", mimeType="application/jsonl", buffer=b'"a parcel"\n"a pill"\n')
     page.get_by_label("File", exact=True).set_input_files(inputs)
     page.get_by_role("button", name="Start batch").click()
-    expect(page.locator(".errorlist")).to_have_text("There is no such model.")
+    expect(page.locator(".errorlist")).to_have_text("There is no such model. Did you mean acme/triage?")
     page.get_by_label("Model", exact=True).fill("triage")
     page.get_by_label("File", exact=True).set_input_files(inputs)
     page.get_by_role("button", name="Start batch").click()

@@ -1,6 +1,6 @@
 """Uploading a dataset: files that are dropped, rows that are skipped, a preview that no longer fits."""
 
-from playwright.sync_api import FilePayload, Page, expect
+from playwright.sync_api import FilePayload, Page, Route, expect
 
 from tests.e2e.looking import picture
 
@@ -71,3 +71,35 @@ def test_bad_rows_are_skipped_and_another_file_removes_the_preview(signed_in: Pa
     signed_in.get_by_role("button", name="Check").click()
     signed_in.get_by_role("button", name="Save dataset").click()
     expect(signed_in.get_by_role("status").filter(has_text="saved")).to_be_visible()
+
+
+def test_a_skip_that_is_clicked_while_another_check_runs_is_not_lost(signed_in: Page) -> None:
+    rows = b"".join(b'{"text": "text %d", "label": "%d"}\n' % (n, n % 2) for n in range(60))
+    check_dataset(signed_in, given("rows.jsonl", rows + b"{broken\n"))
+    skip = signed_in.get_by_role("button", name="Skip this row and continue")
+    expect(skip).to_be_visible()
+    held: list[Route] = []
+
+    def hold_first(route: Route) -> None:
+        held.append(route)
+        if len(held) > 1:
+            route.continue_()
+
+    signed_in.route("**/datasets/check/", hold_first)
+    signed_in.get_by_role("button", name="Check").click()
+    expect(signed_in.get_by_role("button", name="Check")).to_be_disabled()
+    skip.click()
+    held[0].continue_()
+    expect(signed_in.locator("#preview")).to_contain_text("1 row of train was invalid and left out.")
+
+
+def test_a_check_leads_to_the_column_that_it_asks_for_and_then_to_its_result(signed_in: Page) -> None:
+    rows = b"".join(b'{"message": "text %d", "about": "%d"}\n' % (n, n % 2) for n in range(60))
+    check_dataset(signed_in, given("rows.jsonl", rows))
+    label = signed_in.locator("#columns").get_by_label("Label")
+    expect(label).to_be_in_viewport()
+    expect(signed_in.locator("#preview")).to_contain_text("no column 'label'; found: 'message', 'about'.")
+    label.select_option("about")
+    signed_in.get_by_role("button", name="Check").click()
+    expect(signed_in.locator("#preview")).to_be_focused()
+    expect(signed_in.get_by_role("button", name="Save dataset")).to_be_in_viewport()

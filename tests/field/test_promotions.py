@@ -215,8 +215,8 @@ def test_a_version_that_is_worse_or_was_not_compared_is_ready_and_waits_for_its_
 
 
 def test_few_rows_are_shown_as_counts_with_an_interval() -> None:
-    assert metric_on_rows("accuracy", 1.0, 6) == "6 of 6, 61% to 100%"
-    assert metric_on_rows("accuracy", 0.0, 6) == "0 of 6, 0% to 39%"
+    assert metric_on_rows("accuracy", 1.0, 6) == "6 of 6, 95% interval 61% to 100%"
+    assert metric_on_rows("accuracy", 0.0, 6) == "0 of 6, 95% interval 0% to 39%"
     assert metric_on_rows("micro_f1", 2 / 3, 6) == "66.7% on 6 rows"
     assert metric_on_rows("accuracy", 0.5, 1_000) == "50.0%"
 

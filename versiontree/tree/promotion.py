@@ -40,8 +40,12 @@ class Paired:
     @property
     def is_worse(self) -> bool:
         """Whether the new version is significantly worse; with too few rows for that, whether it is worse."""
-        lower = self.new > self.old if self.metric in LOWER_IS_BETTER else self.new < self.old
-        return lower and (self.p_value < SIGNIFICANCE or self.rows < FEWEST_ROWS)
+        return self.loss > 0 and (self.p_value < SIGNIFICANCE or self.rows < FEWEST_ROWS)
+
+    @property
+    def loss(self) -> float:
+        """How much worse the new version is, significantly or not; below 0 if it is better."""
+        return self.new - self.old if self.metric in LOWER_IS_BETTER else self.old - self.new
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from django.conf import settings
 from django.db import connection
 
 from tenants.accounts.models import Tenant
-from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.base.errors import ErrorCode, HmiError, most_similar, not_found
 from tenants.base.ttl_cache import cached
 from tenants.datasets.models import GENERATIVE_TASKS, Task
 from versiontree.names import SLUG
-from versiontree.tree.models import Alias, Version
+from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.callable_roots import base_task, callable_root_versions_for
@@ -25,7 +25,8 @@ from versiontree.tree.serving_manifest import takes_pairs
 
 MAX_LISTED: Final = 20
 """Of the versions and aliases in an error."""
-
+MAX_COMPARED: Final = 200
+"""How many names of models are compared with one that does not exist."""
 
 _REFERENCE = re.compile(
     rf"(?:(?P<tenant>{SLUG})/)?(?P<hplm>{SLUG})(?:@(?P<alias>{SLUG})|:(?P<number>[1-9][0-9]{{0,8}}))?"
@@ -200,8 +201,18 @@ def resolve_model_cached(tenant: Tenant, reference: str) -> ResolvedModel:
 def _own_reference(tenant: Tenant, reference: str) -> ModelReference:
     wanted = parse_reference(reference)
     if wanted.tenant not in (None, tenant.slug):
-        raise not_found("model", param="model")
+        raise not_found("model", param="model", similar=_similar_name(tenant, wanted.hplm))
     return wanted
+
+
+def _similar_name(tenant: Tenant, name: str) -> str | None:
+    """The tenant's own model, or the base model that it may call, with the most similar name."""
+    own = Hplm.objects.for_tenant(tenant).filter(deleted_at=None, versions__state=VersionState.READY)
+    newest = own.distinct().order_by("-pk").values_list("name", flat=True)[:MAX_COMPARED]
+    full = {model: f"{tenant.slug}/{model}" for model in newest}
+    bases = callable_root_versions_for(tenant).values_list("root__name", flat=True)[:MAX_COMPARED]
+    found = most_similar(name, [*full, *bases])
+    return None if found is None else full.get(found, found)
 
 
 def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
@@ -288,7 +299,7 @@ def _not_found(tenant: Tenant, wanted: ModelReference) -> HmiError:
     versions = Version.objects.for_tenant(tenant).filter(hplm__name=wanted.hplm, hplm__deleted_at=None)
     numbers = sorted(versions.filter(state=VersionState.READY).values_list("number", flat=True))
     if not versions.exists():
-        return not_found("model", param="model")
+        return not_found("model", param="model", similar=_similar_name(tenant, wanted.hplm))
     aliases = Alias.objects.for_tenant(tenant).filter(hplm__name=wanted.hplm, hplm__deleted_at=None)
     names = list(aliases.order_by("moved_at", "name").values_list("name", flat=True))
     asked = f"alias {wanted.alias}" if wanted.number is None else f"version {wanted.number}"

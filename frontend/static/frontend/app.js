@@ -1,19 +1,5 @@
-// Scripts of all pages: copy buttons, Ctrl+Enter, suggestions, search, outdated previews, one-time pages, theme, dropped
+// Scripts of all pages: Ctrl+Enter, suggestions, search, outdated previews, one-time pages, theme, dropped
 // files, keyboard scrolling, popovers loaded by htmx, polling that keeps a selection, and failed requests.
-
-document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-copy]");
-  if (!button) return;
-  const source = document.getElementById(button.dataset.copy);
-  try {
-    await navigator.clipboard.writeText(source.textContent);
-    button.textContent = "Copied";
-  } catch {
-    getSelection().selectAllChildren(source);
-    button.textContent = "Selected";
-  }
-  setTimeout(() => (button.textContent = "Copy"), 2000);
-});
 
 document.addEventListener("input", (event) => {
   const ids = event.target.dataset.clears ?? event.target.form?.dataset.clears ?? "";

@@ -318,6 +318,17 @@ document.addEventListener("drop", (event) => {
 document.addEventListener("click", ({ target }) => {
   if (!target.matches("[data-checks]")) return;
   const form = document.querySelector("form[data-uploads]");
+  const button = form.querySelector("[data-needs-uploads]");
   form.elements[target.dataset.checks].checked = true;
-  form.querySelector("[data-needs-uploads]").click();
+  // A check that is running has disabled the button.
+  if (button.disabled) button.addEventListener("htmx:afterRequest", () => button.click(), { once: true });
+  else button.click();
+});
+
+// Show the result of a check, or the columns that it asks for. Somebody who is typing keeps the focus.
+document.addEventListener("htmx:afterSettle", ({ detail: { target } }) => {
+  if (target.id !== "preview" || !target.firstElementChild) return;
+  const asked = document.getElementById(target.querySelector("[data-asks]")?.dataset.asks);
+  if (!document.activeElement.matches("input, textarea, select")) (asked?.querySelector("select") ?? target).focus({ preventScroll: true });
+  (asked ?? target).scrollIntoView({ block: asked ? "center" : "start" });
 });

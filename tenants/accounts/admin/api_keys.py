@@ -12,7 +12,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from tenants.accounts.models import ApiKey, Invitation, InvitationState, Scope
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke
-from tenants.base.admin.base import ModelForm, PageActionsAdmin, ReadOnlyAdmin, staff_user
+from tenants.base.admin.base import ModelForm, PageActionsAdmin, ReadOnlyAdmin, shown_once, staff_user
 from tenants.base.admin.confirm import require_typed_name
 
 # The model of djangorestframework-api-key is not used: its keys have no tenant.
@@ -65,7 +65,7 @@ class ApiKeyAdmin(PageActionsAdmin):
     @admin.display(description="Scopes")
     def scope_names(self, key: ApiKey) -> str:
         """Return the scopes as text."""
-        return ", ".join(key.scopes)
+        return "; ".join(key.scope_labels)
 
     @admin.display(description="State", ordering="revoked")
     def state(self, key: ApiKey) -> str:
@@ -88,7 +88,8 @@ class ApiKeyAdmin(PageActionsAdmin):
             expires_at=obj.expiry_date,
         )
         obj.pk, obj.prefix, obj._state.adding = key.pk, key.prefix, False
-        self.message_user(request, f"Copy the key now; it is shown only once: {plaintext}", messages.WARNING)
+        text = "Copy the key now. It is shown only once."
+        self.message_user(request, shown_once(text, plaintext), messages.WARNING)
 
     @admin.action(description="Revoke", permissions=["change"])
     @require_typed_name("revoke", warning="Calls with {these} fail within 5 seconds. This cannot be undone.")

@@ -40,6 +40,7 @@ from tenants.base.admin.base import (
     admin_link,
     badge,
     file_size_column,
+    shown_once,
     staff_user,
 )
 from tenants.base.admin.confirm import require_typed_name
@@ -214,8 +215,8 @@ class TenantAdmin(PageActionsAdmin):
             if status == EmailStatus.SENT:
                 self.message_user(request, f"Invitation sent to {email}.", messages.SUCCESS)
                 return
-            text = f"No e-mail was sent. Give {email} this link; it is shown only once: {link}"
-            self.message_user(request, text, messages.WARNING)
+            text = f"No e-mail was sent. Give {email} this link, which is shown only once."
+            self.message_user(request, shown_once(text, link), messages.WARNING)
 
         transaction.on_commit(send)
 

@@ -105,6 +105,11 @@ class ApiKey(AbstractAPIKey):
         return f"{self.prefix} ({self.name})"
 
     @property
+    def scope_labels(self) -> list[str]:
+        """Return the scopes as forms name them."""
+        return [str(Scope(scope).label) for scope in self.scopes]
+
+    @property
     def state(self) -> str:
         """Return active, expired or revoked."""
         if self.revoked:

@@ -298,6 +298,16 @@ def collapsible(block: SafeString) -> SafeString:
     return format_html("<details><summary>Show</summary>{}</details>", block)
 
 
+def shown_once(text: str, secret: str) -> SafeString:
+    """Return a message with a secret that no later page shows, and a button that copies it."""
+    return format_html(
+        '{} <code class="hmi-secret" id="shown-once">{}</code>'
+        ' <button type="button" class="hmi-copy" data-copy="shown-once">Copy</button>',
+        text,
+        secret,
+    )
+
+
 def text_lines(lines: Iterable[str]) -> SafeString:
     """One line each, escaped."""
     return html_lines(format_html("{}", line) for line in lines)

@@ -1,7 +1,6 @@
 """Parsers and serializers of requests. Unknown fields are refused, so that a misspelt one is noticed."""
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from typing import IO, Any, Final, NoReturn
 
 from rest_framework import serializers
@@ -10,11 +9,13 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 
 from tenants.base.characters import check_fields
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError, most_similar, suggestion
 from tenants.base.upload_concurrency import release_database, upload_slot
 
 MAX_FIELD_SHOWN: Final = 64
 NON_FIELD_ERRORS: Final = str(api_settings.NON_FIELD_ERRORS_KEY)
+INPUT_NAMES: Final = ("inputs", "input", "messages", "prompt", "texts", "text", "sentences", "documents")
+"""What APIs call the texts to answer."""
 
 
 class UploadFormParser(MultiPartParser):
@@ -97,7 +98,13 @@ def unknown_field(name: str, known: Collection[str]) -> HmiError:
     """Return the error for an unknown field, with the known fields and the most similar one."""
     # A name that is not printable may not be encodable either, and the response has to be.
     param = name if name.isprintable() and len(name) <= MAX_FIELD_SHOWN else None
-    near = get_close_matches(name[:MAX_FIELD_SHOWN], known, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    # Without quotes: the request log leaves out what is quoted.
+    hint = suggestion(_similar_field(name[:MAX_FIELD_SHOWN], known))
     message = f"Unknown field {name[:MAX_FIELD_SHOWN]!r}; the fields are {', '.join(known)}.{hint}"
     return HmiError(ErrorCode.INVALID_FIELD, message, param=param)
+
+
+def _similar_field(name: str, known: Collection[str]) -> str | None:
+    """Return the known field for the same thing, else the one with the most similar name."""
+    same = INPUT_NAMES if name.lower() in INPUT_NAMES else ()
+    return next((field for field in same if field in known), None) or most_similar(name, known)

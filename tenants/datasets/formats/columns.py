@@ -1,15 +1,18 @@
 """Reads which columns a file has, from its first rows, so that a user can map them."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from tenants.base.errors import HmiError
 from tenants.datasets.formats.conll import conll_columns
 from tenants.datasets.formats.jsonl import jsonl_columns
 from tenants.datasets.formats.lines import Source
-from tenants.datasets.formats.readers import detect_format
+from tenants.datasets.formats.readers import detect_format, read_rows
 from tenants.datasets.formats.rows import (
     OPTIONAL_COLUMNS,
     REQUIRED_COLUMNS,
@@ -38,14 +41,21 @@ USUAL_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "messages": ("conversation", "conversations", "dialogue"),
 }
 """What files often call a task's column, the likeliest first."""
+LIKELY_LABELS: Final = ("kind", "type", "tag", "group", "status", "queue", "department")
+"""What files call a label, and many other things: taken if the column has few different values."""
+ROWS_SAMPLED: Final = 100
+ROWS_PER_LABEL: Final = 3
+"""A column of labels has at least so many rows of each on average."""
 
 
 @dataclass(slots=True)
 class FileColumns:
-    """Columns of files, each with a short example, and the default mapping of a task's columns to them."""
+    """Columns of files, each with a short example, and the default mapping of a task's columns to them.
+    ``categories``: those of LIKELY_LABELS that have few different values."""
 
     examples: dict[str, str] = field(default_factory=dict)
     default_mapping: dict[str, str] = field(default_factory=dict)
+    categories: tuple[str, ...] = ()
 
     def guessed_mapping(self, task: str) -> dict[str, str]:
         """Columns that a file calls by a usual name, by the task's columns that it lacks. Letter case does
@@ -56,23 +66,25 @@ class FileColumns:
         for column in task_columns(task):
             if column in self.default_mapping:
                 continue
-            found = next((name for name in (column, *USUAL_NAMES.get(column, ())) if name in free), None)
+            likely = self.categories if column == "label" else ()
+            names = (column, *USUAL_NAMES.get(column, ()), *likely)
+            found = next((name for name in names if name in free), None)
             if found is not None:
                 guessed[column] = by_name[found]
                 free = free - {found}
         return guessed
 
     def needed_mapping(self, task: str) -> dict[str, str] | None:
-        """The guessed mapping, if the files lack columns of the task. None if they have them, or if one that
-        is required cannot be guessed."""
-        guessed = self.guessed_mapping(task)
+        """The guessed mapping, if the files lack columns of the task. None if they have them, or if none can
+        be guessed."""
         missing = set(required_columns(task)) - self.default_mapping.keys()
-        return guessed if missing and missing <= guessed.keys() else None
+        return (self.guessed_mapping(task) or None) if missing else None
 
     def add(self, other: "FileColumns") -> None:
         """Merge the columns of another file. Columns that are there already keep their values."""
         self.examples = {**other.examples, **self.examples}
         self.default_mapping = {**other.default_mapping, **self.default_mapping}
+        self.categories = self.categories or other.categories
 
 
 def task_columns(task: str) -> tuple[str, ...]:
@@ -101,7 +113,26 @@ def read_columns(source: Source, task: str, columns: Mapping[str, str] | None = 
         matches = column_mapping(task, None).match(values)
         default = {column: matches[column][0] for column in task_columns(task) if matches.get(column)}
     names = [name for name in values if name and len(name) <= MAX_NAME_LENGTH][:MAX_COLUMNS]
-    return FileColumns({name: _example(values[name]) for name in names}, default)
+    examples = {name: _example(values[name]) for name in names}
+    return FileColumns(examples, default, () if kind == "conll" else _categories(source, task, names))
+
+
+def _categories(source: Source, task: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The likely labels among these columns that have few different values in the first rows."""
+    if "label" not in required_columns(task):
+        return ()
+    by_name = {name.lower(): name for name in reversed(names)}
+    return tuple(
+        likely for likely in LIKELY_LABELS if likely in by_name and _repeats(source, by_name[likely])
+    )
+
+
+def _repeats(source: Source, name: str) -> bool:
+    found: Counter[str] = Counter()
+    with suppress(HmiError):
+        _, rows = read_rows(source, "classification", ColumnMapping({"label": name}))
+        found.update(str(row.fields["label"]) for row in islice(rows, ROWS_SAMPLED))
+    return 1 < len(found) <= found.total() / ROWS_PER_LABEL
 
 
 def _mapping(task: str, columns: Mapping[str, str] | None) -> ColumnMapping:

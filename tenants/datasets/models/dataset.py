@@ -84,6 +84,10 @@ DATASET_TASKS: Final = tuple(task for task in Task if task != Task.EMBEDDING)
 DATASET_TASK_CHOICES: Final = [(task.value, task.label) for task in DATASET_TASKS]
 GENERATIVE_TASKS: Final = frozenset({Task.GENERATION, Task.CHAT})
 """The tasks of models that write text. They stand on decoder roots, all other models on encoder roots."""
+TASKS_WITHOUT_LABELS: Final = frozenset(
+    {Task.REGRESSION, Task.QUESTION_ANSWERING, Task.EMBEDDING, *GENERATIVE_TASKS}
+)
+"""The tasks whose models give no labels."""
 
 
 class Split(models.TextChoices):

@@ -52,7 +52,7 @@ class RequestEntry:
     def set_error(self, error: HmiError) -> None:
         """Set the field at fault, and why the request has no answer."""
         self.param = shown_name(error.param or "", MAX_PARAM)
-        self.message = message_without_values(error.message)
+        self.message = message_without_values(error.message, self.param)
 
 
 Omitted = dict[tuple[int, datetime], list[int]]
@@ -156,12 +156,22 @@ _QUOTED: Final = re.compile(
     r"""(?<!\w)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|“[^”]*”|`[^`]*`)(?!\w)""", re.DOTALL
 )
 HIDDEN: Final = "…"
+API_WORDS: Final = frozenset(
+    (
+        *("model", "inputs", "text", "text_pair", "question", "context", "quality", "target", "balanced"),
+        *("timeout_s", "explain", "input", "prompt", "messages", "role", "user", "content", "type"),
+        *("stream", "logprobs"),
+    )
+)
+"""Names and values of the API's fields that messages quote."""
 
 
-def message_without_values(message: str) -> str:
+def message_without_values(message: str, param: str = "") -> str:
     """The message of an error as the log keeps it. Messages quote what they take from a request; that is left
-    out here, and so are secrets."""
-    return mask_secrets(_QUOTED.sub(HIDDEN, kept_text(message)), HIDDEN)[:MAX_MESSAGE]
+    out here, and so are secrets. Names of the API stay, and that of the field at fault, which the log has."""
+    shown = {*API_WORDS, *re.split(r"[.\[\]]", param)} - {""}
+    hidden = _QUOTED.sub(lambda word: word[0] if word[0][1:-1] in shown else HIDDEN, kept_text(message))
+    return mask_secrets(hidden, HIDDEN)[:MAX_MESSAGE]
 
 
 def shown_name(name: str, limit: int) -> str:

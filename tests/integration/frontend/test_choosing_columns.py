@@ -1,5 +1,6 @@
 """Saying which column of a file is which, once a check has read it."""
 
+import html
 from io import BytesIO
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.e2e.world import World
 from tests.unit.tenants.files import jsonl
 
 NEW, CHECK = "/t/acme/data/datasets/new/", "/t/acme/data/datasets/check/"
-PAIRS = [{"text": f"one {n}", "text_pair": f"two {n}", "kind": "ab"[n % 2], "score": n} for n in range(30)]
+PAIRS = [{"text": f"one {n}", "text_pair": f"two {n}", "side": "ab"[n % 2], "score": n} for n in range(30)]
 CONLL = "".join(f"word{n} NN {'B-X' if n % 2 else 'O'}\n\n" for n in range(30))
 
 
@@ -42,7 +43,7 @@ def test_each_task_names_its_columns_and_what_was_read_stands_chosen(owner: Clie
         return offered(owner.post(CHECK, fields))
 
     pairs = jsonl(PAIRS)
-    ways = ["text (one 0)", "text_pair (two 0)", "kind (a)", "score (0)"]
+    ways = ["text (one 0)", "text_pair (two 0)", "side (a)", "score (0)"]
     refused = asked("classification", pairs)
     assert {name: chosen for name, (chosen, _) in refused.items()} == {
         "First text": ways[0],
@@ -51,7 +52,7 @@ def test_each_task_names_its_columns_and_what_was_read_stands_chosen(owner: Clie
     }
     assert refused["Label of the pair"][1] == ["Choose…", *ways]
     assert refused["First text"][1] == ways, "what is read anyway stands there once"
-    assert asked("classification", pairs, column_label="kind")["Label of the pair"][0] == ways[2]
+    assert asked("classification", pairs, column_label="side")["Label of the pair"][0] == ways[2]
     assert asked("regression", pairs, column_value="score")["Value of the pair"][0] == ways[3]
     tagged = asked("tagging", CONLL, "rows.conll")
     assert tagged == {
@@ -64,6 +65,7 @@ def test_each_task_names_its_columns_and_what_was_read_stands_chosen(owner: Clie
     ("rows", "task"),
     [
         ([{"message": f"one {n}", "category": "ab"[n % 2]} for n in range(30)], "classification"),
+        ([{"message": f"one {n}", "kind": "ab"[n % 2]} for n in range(30)], "classification"),
         ([{"text": f"one {n}", "rating": n / 3} for n in range(30)], "regression"),
         ([{"instruction": f"say {n}", "output": f"it is {n}"} for n in range(30)], "generation"),
     ],
@@ -81,6 +83,20 @@ def test_the_task_is_guessed_from_the_columns_and_can_be_changed(
     chosen = {f"column_{name}": column for name, column in columns.items()}
     owner.post(NEW, {**fields, **chosen})
     assert Dataset.unscoped.get(name="Rows").task == task
+
+
+@pytest.mark.parametrize("other", ["kind", "about"])
+def test_a_check_asks_only_for_the_column_that_nothing_suggests(
+    owner: Client, world: World, other: str
+) -> None:
+    rows = [{"message": f"one {n}", other: f"value {n}"} for n in range(30)]
+    fields = {"name": "Rows", "separator": "", "train_upload": received(world, jsonl(rows)).pk}
+    asked = owner.post(CHECK, fields)
+    page = html.unescape(asked.content.decode())
+    assert "<h2>Choose the columns</h2>" in page
+    assert "no column 'label'; found: 'message'" in page
+    chosen = {name: choice for name, (choice, _) in offered(asked).items()}
+    assert (chosen["Text"], chosen["Label"]) == ("message (one 0)", "Choose…")
 
 
 def test_choosing_what_was_read_anyway_lets_what_was_kept_be_stored(
@@ -110,7 +126,7 @@ def test_a_check_that_was_left_is_taken_up_with_its_files_and_choices(
     settings.HMI_CHECK_INLINE_BYTES = 100
     upload = received(world, jsonl(PAIRS))
     owner.post(
-        NEW, {"name": "Rows", "task": "classification", "train_upload": upload.pk, "column_text": "kind"}
+        NEW, {"name": "Rows", "task": "classification", "train_upload": upload.pk, "column_text": "side"}
     )
     check = UploadCheck.unscoped.get()
     check_run(check.pk)
@@ -122,7 +138,7 @@ def test_a_check_that_was_left_is_taken_up_with_its_files_and_choices(
     form = owner.get(NEW, {"check": str(check.pk)})
     assert f'name="train_upload" value="{upload.pk}"' in form.content.decode()
     assert 'value="Rows"' in form.content.decode()
-    assert offered(form)["First text"][0] == "kind (a)"
+    assert offered(form)["First text"][0] == "side (a)"
     for other in (str(upload.pk), "x"):
         assert owner.get(NEW, {"check": other}).status_code == (404 if other != "x" else 200)
     assert "columns" not in owner.get("/t/acme/data/corpora/new/", {"check": str(check.pk)}).context

@@ -10,15 +10,18 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from django.db import transaction
 from django.test import Client
+from django.utils import timezone
 
 from frontend.presenters.create_model import parent_choices
 from frontend.presenters.formatting import time_range
 from tenants.accounts.services.api_keys import api_key_create
+from tenants.datasets.models import Corpus
 from tests.e2e.world import World
 from tests.integration.frontend.reading import Page
 from versiontree.jobs.models import Job
-from versiontree.tree.models import Coverage, Hplm, Version
+from versiontree.tree.models import Coverage, Hplm, Root, Version
 from versiontree.tree.selectors.past_jobs import EstimateRange
+from versiontree.tree.services.roots import root_register
 
 NEW = "/t/acme/models/new/"
 
@@ -252,3 +255,18 @@ def test_datasets_are_found_by_task_and_name(owner: Client, world: World) -> Non
 )
 def test_a_span_of_time_is_said_as_people_say_it(span: EstimateRange, words: str) -> None:
     assert time_range(span) == words
+
+
+def test_while_the_first_base_model_is_built_the_page_says_so_and_waits_for_it(
+    owner: Client, world: World
+) -> None:
+    Root.objects.update(retired_at=timezone.now())
+    chosen = f"{NEW}?dataset={world.dataset.pk}&step=parent"
+    told = owner.get(chosen).content.decode()
+    assert "Ask your administrator to register one." in told
+    text = Corpus.unscoped.get(name="Plain English")
+    root_register(name="fresh", source="tiny/checkpoint", corpus=text, actor=world.admin)
+    told = owner.get(chosen).content.decode()
+    assert "The base model fresh is still being built." in told
+    assert 'hx-trigger="load delay:5s"' in told
+    assert "administrator" not in told.partition('id="parents"')[2].partition("</fieldset>")[0]

@@ -5,10 +5,10 @@ import re
 import pytest
 from django.test import Client
 
-from frontend import glossary, handbook
+from frontend import glossary, help_chapters
 from tests.e2e.world import World
 
-CHAPTERS = [chapter for _, group in handbook.chapter_groups() for chapter in group]
+CHAPTERS = [chapter for _, group in help_chapters.chapter_groups() for chapter in group]
 
 
 def shown(client: Client, address: str) -> str:
@@ -18,7 +18,7 @@ def shown(client: Client, address: str) -> str:
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
-def test_every_link_within_a_chapter_leads_to_a_page_and_an_anchor(chapter: handbook.Chapter) -> None:
+def test_every_link_within_a_chapter_leads_to_a_page_and_an_anchor(chapter: help_chapters.Chapter) -> None:
     rendered = {other.name: other.html for other in CHAPTERS}
     for name, anchor in re.findall(r'href="/help/(\w+)/(?:#([^"]+))?"', chapter.html):
         assert not anchor or f'id="{anchor}"' in rendered[name], f"{chapter.name} links to {name}#{anchor}"
@@ -40,7 +40,7 @@ def test_the_navigation_stays_that_of_the_tenant_one_came_from(client: Client, w
 
 
 def test_raw_html_of_a_chapter_is_shown_as_text() -> None:
-    html = handbook.render("# Title\n\n<script>alert(1)</script> [x](javascript:alert(1))\n")
+    html = help_chapters.render("# Title\n\n<script>alert(1)</script> [x](javascript:alert(1))\n")
     assert "<script>" not in html
     assert 'href="javascript' not in html
 
@@ -49,7 +49,19 @@ def test_a_search_finds_sections_by_all_their_words(owner: Client) -> None:
     page = shown(owner, "/help/?q=rotate+secret")
     assert 'href="/help/webhooks/' in page or 'href="/help/security/' in page
     assert "No results" in shown(owner, "/help/?q=xylophone")
-    assert handbook.search("quick versions")[0].title == "Quick versions"
+    assert help_chapters.search("quick versions")[0].title == "Quick versions"
+
+
+@pytest.mark.parametrize("words", ["alias", "Aliases"])
+def test_a_search_for_a_term_begins_with_its_definition_and_quotes_no_markup(
+    owner: Client, words: str
+) -> None:
+    page = shown(owner, f"/help/?q={words}")
+    first = page.partition('class="help-hits"')[2].partition("</li>")[0]
+    assert "#alias" in first
+    assert "A name that points to a version of a model" in first
+    excerpts = " ".join(hit.excerpt for hit in help_chapters.search(words))
+    assert not re.search(r"\*\*|\]\(|---|```", excerpts)
 
 
 def test_pages_lead_to_the_chapter_about_them(owner: Client, world: World) -> None:
@@ -65,17 +77,17 @@ def test_pages_lead_to_the_chapter_about_them(owner: Client, world: World) -> No
 
 
 @pytest.mark.parametrize(
-    "target", sorted({*handbook.PAGES.values(), *(term.chapter for term in glossary.all_terms())})
+    "target", sorted({*help_chapters.PAGES.values(), *(term.chapter for term in glossary.all_terms())})
 )
 def test_links_to_chapters_lead_somewhere(target: str) -> None:
     name, _, anchor = target.partition("#")
-    chapter = handbook.chapter_of(name)
+    chapter = help_chapters.chapter_of(name)
     assert chapter is not None
     assert not anchor or f'id="{anchor}"' in chapter.html
 
 
 def test_the_glossary_and_the_docs_say_the_same_of_a_word(owner: Client) -> None:
-    page, docs = shown(owner, "/help/glossary/"), (handbook.FOLDER / "concepts.md").read_text()
+    page, docs = shown(owner, "/help/glossary/"), (help_chapters.FOLDER / "concepts.md").read_text()
     for term in glossary.all_terms():
         assert f'id="{term.anchor}"' in page
         assert f"| {term.meaning}" in docs, f"docs/concepts.md explains {term.word} in other words"

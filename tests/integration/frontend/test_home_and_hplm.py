@@ -55,6 +55,7 @@ def test_what_an_hplm_is_for_is_said_on_its_page_and_stands_in_the_model_card(
     card = page_of(owner, "models/triage/versions/1/card/")
     assert "<p>Not for diagnoses.</p>" in card
     assert "<h2>Licenses</h2>" in card
+    assert '<details class="more"><summary>Lineage, with checksums</summary>' in card
     assert "&quot;acme/triage:1&quot;" in card, "a call that can be copied"
     assert "<tickets>" not in card
     assert owner.get("/t/acme/models/triage/versions/9/card/").status_code == 404

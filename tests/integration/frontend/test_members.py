@@ -51,6 +51,11 @@ def test_an_owner_gives_roles_and_removes_with_the_keys_if_asked(owner: Client, 
     assert "no longer a member" in said(owner.get(KEYS))
 
 
+def test_keys_are_listed_with_the_words_of_their_form(owner: Client, world: World) -> None:
+    api_key_create(tenant=world.tenant, name="k", scopes=["infer", "manage"], created_by=world.owner)
+    assert "Use models; Manage models, data and domains" in said(owner.get(KEYS))
+
+
 def test_the_link_is_shown_once_and_what_is_wrong_with_an_address_at_its_field(
     owner: Client, world: World
 ) -> None:

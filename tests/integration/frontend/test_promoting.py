@@ -10,6 +10,7 @@ from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.usage import answers_record
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from versiontree.tree.models import Alias, Hplm, Version
+from versiontree.tree.promotion import AGAINST
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.hplms import hplm_update
 
@@ -107,6 +108,37 @@ def test_rolling_back_goes_further_back_each_time_and_never_to_what_was_rolled_b
     assert offered(owner)[0] == offered(owner, "versions/3/")[0] == "Roll back: version 1"
     Version.unscoped.filter(pk=world.hplm.pk).update(state="retired")
     assert offered(owner) == ["Promote: version 2"], "what cannot answer is nothing to go back to"
+
+
+def test_a_default_that_is_worse_shows_both_figures_and_the_way_back_until_it_is_taken(
+    owner: Client, client: Client, world: World
+) -> None:
+    second = updated(world)
+    paired = {
+        "rows": 15,
+        "left_out": 0,
+        "metric": "accuracy",
+        "old": 14 / 15,
+        "new": 12 / 15,
+        "p_value": 0.25,
+    }
+    metrics = {"evaluate": {AGAINST: {"version": 1, "dev": paired}}}
+    Version.unscoped.filter(pk=second.pk).update(metrics=metrics)
+    job = second.jobs.earliest("created_at")
+    for address in (TRIAGE, f"{TRIAGE}versions/2/", f"/t/acme/jobs/{job.pk}/"):
+        page = owner.get(address).content.decode()
+        warning = page.partition("v2 is the default now, but does worse than v1")[2].partition("</section>")[
+            0
+        ]
+        assert "14 of 15<small>95% interval 70% to 99%</small>" in warning
+        assert "12 of 15<small>95% interval 55% to 93%</small>" in warning
+        assert page.count('aria-label="Roll back: version 1"') == 1
+    client.force_login(world.viewer)
+    viewed = client.get(TRIAGE).content.decode()
+    assert ("does worse than v1" in viewed, "Roll back" in viewed) == (True, False)
+    client.force_login(world.owner)
+    move(client, "versions/2/", "Roll back", "It is worse")
+    assert "does worse than v1" not in client.get(TRIAGE).content.decode()
 
 
 def test_a_canary_is_tried_beside_the_default_and_promoted_or_rolled_back(

@@ -185,7 +185,7 @@ def test_misspelt_setting_is_refused_and_starts_nothing_with_defaults(owner: API
     asked = {"name": "new", "parent": 1, "dataset": 1, "setting": {"epochs": 1}}
     answer = owner.post(MANAGE, asked, format="json")
     assert error(answer) == (422, "invalid_field", "setting")
-    assert "Did you mean 'settings'?" in answer.json()["error"]["message"]
+    assert "Did you mean settings?" in answer.json()["error"]["message"]
     assert not Job.unscoped.exists()
 
 

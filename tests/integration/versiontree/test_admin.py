@@ -166,6 +166,17 @@ def test_a_failed_version_is_retried_by_an_action(staff: Client, root: Version, 
     assert "1 retried" in act(staff, "version", "retry", version)
 
 
+def test_a_version_shows_its_parts_by_name_and_its_json_folded(staff: Client, domain: Version) -> None:
+    page = staff.get(f"/admin/tree/version/{domain.pk}/change/").content.decode()
+    assert ("Lookup table" in page, "PLOT" in page) == (True, False)
+    assert page.count("<details><summary>Show</summary>") == 2
+
+
+def test_the_link_that_adds_a_row_says_what_it_adds(staff: Client, root: Version) -> None:
+    page = staff.get("/admin/tree/domain/").content.decode()
+    assert "Add domain</a>" in page
+
+
 def test_the_tables_of_a_domain_are_compacted_by_an_action(staff: Client, domain: Version) -> None:
     owner = tree_factory.domain_of(domain)
     assert "no such chain of tables" in act(staff, "domain", "compact", owner)

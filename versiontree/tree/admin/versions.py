@@ -32,6 +32,7 @@ from versiontree.transfer.services.version_export import version_download
 from versiontree.tree.admin.base import STATE_COLOURS, VERSION_NAME, ServiceAdmin, collapsed_json
 from versiontree.tree.admin.forms import VersionForm
 from versiontree.tree.models import Artifact, Version, VersionArtifact
+from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.versions import version_warnings
 from versiontree.tree.services.version_completion import version_retry
@@ -54,7 +55,12 @@ class VersionArtifactInline(ReadOnlyInline):
     """The artifacts of a version."""
 
     model = VersionArtifact
-    fields = ("role", "artifact_link", "size")
+    fields = ("part", "artifact_link", "size")
+
+    @admin.display(description="Part")
+    def part(self, link: VersionArtifact) -> str:
+        """What the artifact is of the version."""
+        return "Lookup table" if link.role == Role.PLOT else link.get_role_display()
 
     @admin.display(description="Artifact")
     def artifact_link(self, link: VersionArtifact) -> SafeString:
@@ -109,11 +115,11 @@ class VersionAdmin(AutocompleteFilterAdmin, ServiceAdmin):
         "digest",
         "corpus",
         "dataset",
-        "shown_config",
-        "shown_metrics",
         "created_by",
         "created_at",
         "ready_at",
+        "shown_config",
+        "shown_metrics",
     )
     readonly_fields = tuple(name for name in fields if name != "policy")
     inlines = (JobInline, VersionArtifactInline)
@@ -152,12 +158,12 @@ class VersionAdmin(AutocompleteFilterAdmin, ServiceAdmin):
         """The aliases that point at it."""
         return ", ".join(str(alias) for alias in version.aliases.all())
 
-    @admin.display(description="Config")
-    def shown_config(self, version: Version) -> SafeString:
-        """The config as JSON."""
-        return pretty_json(version.config)
+    @admin.display(description="Configuration (JSON)")
+    def shown_config(self, version: Version) -> SafeString | None:
+        """The configuration as JSON."""
+        return collapsed_json(version.config)
 
-    @admin.display(description="Metrics")
+    @admin.display(description="Metrics (JSON)")
     def shown_metrics(self, version: Version) -> SafeString | None:
         """The metrics as JSON."""
         return collapsed_json(version.metrics)

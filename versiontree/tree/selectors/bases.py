@@ -8,11 +8,16 @@ from typing import Final
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import not_found, require_found
-from tenants.datasets.models import GENERATIVE_TASKS
 from versiontree.names import SLUG
 from versiontree.tree.models import Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.selectors.versions import domains_visible_to, hplms_of, roots_all, versions_of
+from versiontree.tree.selectors.versions import (
+    domains_visible_to,
+    hplms_of,
+    root_kind_of,
+    roots_all,
+    versions_of,
+)
 
 _NAME: Final = re.compile(rf"(?:(?P<scope>{SLUG})/)?(?P<name>{SLUG})(?::(?P<number>[1-9][0-9]{{0,8}}))?")
 
@@ -57,7 +62,7 @@ def bases_visible_to(tenant: Tenant) -> list[Base]:
 def base_root_kind(base: Base) -> RootKind:
     """The kind of the root that it is, or is built on."""
     if isinstance(base, Hplm):
-        return RootKind.DECODER if base.task in GENERATIVE_TASKS else RootKind.ENCODER
+        return root_kind_of(base.task)
     return RootKind((base.root if isinstance(base, Domain) else base).kind)
 
 

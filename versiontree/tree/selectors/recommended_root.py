@@ -7,13 +7,13 @@ from typing import Any
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.sampling import SampledFile
-from tenants.datasets.models import GENERATIVE_TASKS, CheckKind, Dataset, Split, UploadCheck
+from tenants.datasets.models import CheckKind, Dataset, Split, UploadCheck
 from tenants.datasets.selectors.uploads import dataset_of
 from tenants.datasets.services.check_results import CheckResult
 from versiontree.tree.models import Coverage, RootKind, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.coverage import coverages_of
-from versiontree.tree.selectors.versions import parents_ready_for, version_visible_to
+from versiontree.tree.selectors.versions import parents_ready_for, root_kind_of, version_visible_to
 from versiontree.tree.tokenized_rows import TokenizerFit
 from versiontree.tree.tokenizer_fit import files_fit, root_max_tokens
 
@@ -49,11 +49,6 @@ def parent_recommended(tenant: Tenant, dataset: Dataset) -> Version:
         message = f"No root for {dataset.get_task_display().lower()} is ready to be the parent."
         raise HmiError(ErrorCode.MODEL_NOT_READY, message, param="parent")
     return root.version
-
-
-def root_kind_of(task: str) -> RootKind:
-    """The kind of root that models for a task stand on."""
-    return RootKind.DECODER if task in GENERATIVE_TASKS else RootKind.ENCODER
 
 
 def root_recommended(

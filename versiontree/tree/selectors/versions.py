@@ -7,7 +7,7 @@ from django.db.models import Prefetch, Q, QuerySet, Sum
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import require_found
-from tenants.datasets.models import Corpus
+from tenants.datasets.models import GENERATIVE_TASKS, Corpus
 from versiontree.tree.models import (
     Alias,
     AliasMove,
@@ -135,6 +135,18 @@ def parents_ready_for(tenant: Tenant | None, *, root: RootKind = RootKind.ENCODE
     ready = versions_visible_to(tenant).filter(state=VersionState.READY)
     rows = ready.filter(root__kind=root, root__retired_at=None)
     return rows.exclude(kind=VersionKind.HPLM).exclude(UNCONVERTED).order_by("-ready_at")
+
+
+def root_kind_of(task: str | None) -> RootKind:
+    """The kind of root that models for a task stand on; that of most tasks for None."""
+    return RootKind.DECODER if task in GENERATIVE_TASKS else RootKind.ENCODER
+
+
+def roots_building(kind: RootKind) -> list[str]:
+    """The names of roots of this kind whose first version is being built."""
+    rows = Version.unscoped.filter(kind=VersionKind.ROOT, state=VersionState.BUILDING, number=1)
+    names = rows.filter(root__kind=kind, root__retired_at=None).order_by("pk")
+    return list(names.values_list("root__name", flat=True))
 
 
 def tree_for(tenant: Tenant | None, *, among: Iterable[Version] | None = None) -> list[Version]:

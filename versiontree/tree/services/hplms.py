@@ -12,13 +12,14 @@ from tenants.audit.details import change
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base import hooks
 from tenants.base.errors import ErrorCode, HmiError, has_dependents
-from tenants.datasets.models import GENERATIVE_TASKS, Dataset, Task
+from tenants.datasets.models import Dataset, Task
 from tenants.usage.services.quotas import quota_lock
 from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm, Root, RootKind, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS, MAX_DESCRIPTION_LENGTH
 from versiontree.tree.models.version import VersionKind, VersionPolicy, VersionState
+from versiontree.tree.selectors.versions import root_kind_of
 from versiontree.tree.services.aliases import hplm_lock
 from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import (
@@ -267,7 +268,7 @@ def _set_pinned(hplm: Hplm, pinned_at: datetime | None, verb: str, actor: Actor)
 
 def task_check(*, task: str, root: Root) -> RootKind:
     """The kind of the root, if a model of this task can stand on it. Raises ``invalid_field``."""
-    kind = RootKind.DECODER if task in GENERATIVE_TASKS else RootKind.ENCODER
+    kind = root_kind_of(task)
     if root.kind != kind:
         message = (
             f"A model for {Task(task).label.lower()} needs {kind.in_words} as its root; {root.name} is none."

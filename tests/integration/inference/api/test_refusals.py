@@ -64,6 +64,18 @@ def test_model_of_another_tenant_is_not_found(ask: Ask, served: Served) -> None:
     assert len({answer.json()["error"]["message"] for answer in answers}) == 1
 
 
+def test_a_misspelled_model_leads_to_the_callers_own(ask: Ask, served: Served) -> None:
+    for name in ("moood", "acme/moood", "nobody/moood"):
+        assert ask(name).json()["error"]["message"].endswith("Did you mean acme/mood?")
+    assert "mood?" not in ask("acme/moood", key=served.strangers_key).json()["error"]["message"]
+
+
+@pytest.mark.parametrize("name", ["text", "texts", "input", "prompt", "Inputs"])
+def test_another_word_for_the_inputs_leads_to_their_field(db: None, served: Served, name: str) -> None:
+    message = post_raw(served, json.dumps({"model": "mood", name: "x"}).encode()).json()["error"]["message"]
+    assert message.endswith("Did you mean inputs?")
+
+
 def test_session_must_name_the_tenant(viewer: User) -> None:
     client = APIClient()
     client.force_login(viewer)

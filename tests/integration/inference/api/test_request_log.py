@@ -77,6 +77,22 @@ def test_other_protocols_are_logged_as_such(api: APIClient) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"txt": "secret words"}, "Unknown field 'txt'; the fields are model, inputs,"),
+        ({"inputs": [{"text": "secret words", "pair": "x"}]}, """a string, {"text": …, "text_pair": …} or"""),
+        ({"secret words": 1}, "Unknown field …; the fields are model, inputs,"),
+    ],
+)
+def test_a_logged_message_has_the_names_of_fields_and_no_words_of_the_caller(
+    ask: Ask, fields: dict[str, Any], message: str
+) -> None:
+    assert ask("mood", **fields).status_code == 422
+    assert message in entry().message
+    assert "secret" not in entry().message
+
+
+@pytest.mark.parametrize(
     ("body", "code", "model"),
     [
         ({"model": "moot", "inputs": [TEXT]}, "not_found", "moot"),

@@ -18,7 +18,7 @@ CSRF_COOKIE: Final = "hmi_csrf"
 """The cookie's name begins with it."""
 
 
-class Person:
+class LoginSession:
     """A session of a person, as in a browser. Nothing of it is saved, and it ends with the block.
 
     ``code`` is asked for the code of a second factor, if the person has one. Raises AuthenticationFailed if

@@ -14,7 +14,7 @@ TENANT_PATH: Final = re.compile(r"^/t/([-\w]+)/")
 LAST_TENANT: Final = "last_tenant"
 
 
-def enter_shell(request: HttpRequest) -> TenantAccess | None:
+def enter_last_tenant(request: HttpRequest) -> TenantAccess | None:
     """Set `request.access` to the tenant that the user came from, else to the first; None without a tenant.
 
     Sessions remember that tenant, so that it stays from one page to the next.

@@ -57,8 +57,8 @@ PAGES: Final = {
 }
 """The chapter, and perhaps the section, about the pages whose URL name begins so."""
 CHAPTER_LINK: Final = re.compile(r"^(?P<name>\w+)\.md(?P<anchor>#.*)?$")
-HEADING: Final = re.compile(r"^(#+) (.+)$")
-MARKUP: Final = re.compile(r"!?\[|\]\([^)]*\)|[`*|]|-{3,}")
+PLAIN: Final = frozenset({"text", "code_inline", "softbreak", "hardbreak"})
+"""The parts of a line that are read; marks, links and images around them are not."""
 OUTSIDE: Final = re.compile(r"^(https?:|#)")
 EXCERPT: Final = 160
 HITS: Final = 30
@@ -214,21 +214,27 @@ def _target(href: str) -> str:
 
 @lru_cache
 def _sections(name: str) -> tuple[Section, ...]:
+    """Return the sections of a chapter as plain text."""
+    tokens = markdown_parser().parse(_source(name))
     parts: list[tuple[str, int, list[str]]] = []
-    in_code = False
-    for line in _source(name).splitlines():
-        in_code ^= line.lstrip().startswith("```")
-        heading = None if in_code else HEADING.match(line)
-        if heading is None:
-            parts[-1][2].append(MARKUP.sub(" ", line))
-        elif parts:
-            parts.append((MARKUP.sub("", heading[2]), len(heading[1]), []))
-        else:
-            parts.append(("", 1, []))
+    for place, token in enumerate(tokens):
+        if token.type == "heading_open":
+            title = _plain(tokens[place + 1]) if parts else ""  # that of the chapter is not the section's
+            parts.append((title, len(token.markup), []))
+        elif token.type == "fence" and token.info != "mermaid":
+            parts[-1][2].append(token.content)
+        elif token.type == "inline" and tokens[place - 1].type != "heading_open":
+            parts[-1][2].append(_plain(token))
     return tuple(
         Section(title, anchor_of(title), level, " ".join(" ".join(lines).split()))
         for title, level, lines in parts
     )
+
+
+def _plain(inline: Token) -> str:
+    """Return the text of a line without its markup."""
+    parts = (child.content or " " for child in inline.children or () if child.type in PLAIN)
+    return "".join(parts)
 
 
 def _rank(chapter: Chapter, section: Section, wanted: list[str]) -> int:
@@ -240,7 +246,8 @@ def _rank(chapter: Chapter, section: Section, wanted: list[str]) -> int:
 
 
 def _excerpt(text: str, word: str) -> str:
+    """Return whole words around a word."""
     start = max(0, text.lower().find(word) - EXCERPT // 3)
     start = text.rfind(" ", 0, start) + 1
-    part = text[start : start + EXCERPT].strip()
-    return f"{'… ' if start else ''}{part}{' …' if start + EXCERPT < len(text) else ''}"
+    end = text.rfind(" ", start, start + EXCERPT) if start + EXCERPT < len(text) else len(text)
+    return f"{'… ' if start else ''}{text[start:end].strip()}{' …' if end < len(text) else ''}"
