@@ -27,7 +27,7 @@ from tests.integration.contract.known import Known, Named
 from tests.integration.fuzz.cases import TIMES
 from tests.integration.fuzz.requests import undone
 
-EXAMPLES = max(4, ceil(16 * TIMES))
+EXAMPLES = max(2, ceil(16 * TIMES))
 BAD = 400
 CHECKS = [
     not_a_server_error,
