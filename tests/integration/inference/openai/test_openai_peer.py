@@ -26,7 +26,7 @@ LONGEST_S = 800
 
 def run(folder: Path, key: str, *program: str, sent: str = "") -> str:
     """What a program says that has the client."""
-    python = str(peer_python(HERE / "openai.txt"))
+    python = str(peer_python())
     env = {**os.environ, "HMI_API_KEY": key}
     done = subprocess.run(
         [python, *program],
