@@ -1,5 +1,6 @@
 """What every test may ask for. Servers start when the first test that needs one runs, and end with pytest."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,22 @@ if why_no_gpu():
 # A run draws other examples than the one before, but in CI: what few of them miss, later ones may find.
 hypothesis.settings.register_profile("untimed", deadline=None, max_examples=40)
 hypothesis.settings.load_profile("untimed")
+
+
+# What tests import lasts as long as the process. To look through it for garbage takes most of a second: each
+# time while it is imported, and whenever a test or the product asks for a collection.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from now on, but not among what is there."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Let Python end in order: some libraries complain of what is left."""
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
