@@ -149,8 +149,11 @@ def test_fragments_of_any_length_are_converted(branch: Branch, tmp_path: Path, n
     assert LocalLower.load(tmp_path / "out" / "lower").n == n
 
 
-@pytest.mark.parametrize("family", ["mpnet", "modernbert", "deberta-v2"])
-def test_a_family_with_positions_of_its_own_is_converted(tmp_path: Path, family: str) -> None:
+LIKE_BERT = [pytest.param(name, marks=pytest.mark.thorough) for name in ("roberta", "distilbert", "electra")]
+
+
+@pytest.mark.parametrize("family", ["mpnet", "modernbert", "deberta-v2", *LIKE_BERT])
+def test_every_family_is_converted(tmp_path: Path, family: str) -> None:
     published(tmp_path / "checkpoint", family)
     report = convert_root(
         checkpoint=str(tmp_path / "checkpoint"),
