@@ -17,7 +17,20 @@ from tests.gpus import why_no_gpu
 from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey
 
 FOLDERS = ("unit", "integration", "field", "e2e", "architecture")
-SLOW_FOLDERS = ("e2e",)
+SLOW_FOLDERS = (
+    "e2e",
+    "integration/contract",
+    "integration/demo",
+    "integration/fuzz",
+    "integration/hmi_client",
+    "integration/inference",
+    "integration/jobs",
+    "integration/launcher",
+    "integration/serving_faults",
+    "integration/serving_logs",
+    "integration/versiontree/transfer",
+)
+"""They start processes of the product, send thousands of requests, or train."""
 
 if why_no_gpu():
     # Triton reads it when a kernel is defined, which is whenever a test first imports the module.
@@ -51,10 +64,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     root = Path(__file__).parent
     for item in items:
-        folder = item.path.relative_to(root).parts[0] if item.path.is_relative_to(root) else ""
+        file = item.path.relative_to(root) if item.path.is_relative_to(root) else Path()
+        folder = file.parts[0] if file.parts else ""
         if folder in FOLDERS:
             item.add_marker(getattr(pytest.mark, folder))
-        if folder in SLOW_FOLDERS:
+        if any(file.is_relative_to(slow) for slow in SLOW_FOLDERS):
             item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)

@@ -11,7 +11,7 @@ from tests.integration.contract.named import named_for_the_tenant, named_on_the_
 from tests.integration.contract.probing import Caller, operations, probe_all
 from tests.integration.contract.ready import for_good_requests
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.timeout(1800)]
 OF_PEOPLE = ("/api/v1/tenants/", "/api/v1/platform/")
 FOR_PEOPLE = "API keys cannot do this. Sign in instead."
 STAY_CLOSED = {

@@ -5,7 +5,7 @@ import pytest
 from tests.integration.fuzz.cases import TIMES, Entrance, check_all_tried
 from tests.integration.fuzz.files import entrances
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 * max(1, TIMES))]
+pytestmark = [pytest.mark.timeout(1800 * max(1, TIMES))]
 NAMES = [
     "corpora",
     "datasets",

@@ -13,7 +13,7 @@ from tests.integration.fuzz.cases import TIMES, Entrance, check_all_tried, tried
 from tests.integration.fuzz.requests import FORM_KIND, JSON_KIND, Door, Scopes, entrances
 from tests.integration.routes.places import in_the_tenant
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 * max(1, TIMES))]
+pytestmark = [pytest.mark.timeout(1800 * max(1, TIMES))]
 AT_THE_DOOR, OF_SCOPES = 7_000, 1_000
 WAYS_IN = entrances()
 

@@ -15,7 +15,6 @@ from tests.integration.hmi_client.conftest import Product
 from tests.peers import make_environment
 from tests.processes import CHECKOUT
 
-pytestmark = pytest.mark.slow
 SOURCES = ("pyproject.toml", "README.md", "LICENSE")
 ALL_OF_IT = """
 import json, pkgutil, hmi_client

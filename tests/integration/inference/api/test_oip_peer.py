@@ -14,7 +14,6 @@ from tests.integration.inference.web_server import web_server
 from tests.peers import peer_python
 from tests.processes import InferenceWorker
 
-pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent / "peers"
 PAGE = Path(__file__).resolve().parents[4] / "docs/open_inference.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)

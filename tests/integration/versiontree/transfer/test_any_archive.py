@@ -23,7 +23,7 @@ from versiontree.transfer.services.import_plan import Stored, import_apply, impo
 from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import Version, VersionArtifact
 
-pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 
 
 @pytest.fixture
