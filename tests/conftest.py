@@ -1,5 +1,6 @@
 """What every test may ask for. Servers start when the first test that needs one runs, and end with pytest."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,20 @@ from tests.gpus import why_no_gpu
 from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey
 
 FOLDERS = ("unit", "integration", "field", "e2e", "architecture")
-SLOW_FOLDERS = ("e2e",)
+SLOW_FOLDERS = (
+    "e2e",
+    "integration/contract",
+    "integration/demo",
+    "integration/fuzz",
+    "integration/hmi_client",
+    "integration/inference",
+    "integration/jobs",
+    "integration/launcher",
+    "integration/serving_faults",
+    "integration/serving_logs",
+    "integration/versiontree/transfer",
+)
+"""They start processes of the product, send thousands of requests, or train."""
 
 if why_no_gpu():
     # Triton reads it when a kernel is defined, which is whenever a test first imports the module.
@@ -28,16 +42,33 @@ hypothesis.settings.register_profile("untimed", deadline=None, max_examples=40)
 hypothesis.settings.load_profile("untimed")
 
 
+# What tests import lasts as long as the process. To look through it for garbage takes most of a second: each
+# time while it is imported, and whenever a test or the product asks for a collection.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from now on, but not among what is there."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Let Python end in order: some libraries complain of what is left."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test by its folder, as in `pytest -m unit`, and as slow where all of its folder are. Files
     with slow tests come first: what the processes of a run do last is short, so that none waits for others.
     """
     root = Path(__file__).parent
     for item in items:
-        folder = item.path.relative_to(root).parts[0] if item.path.is_relative_to(root) else ""
+        file = item.path.relative_to(root) if item.path.is_relative_to(root) else Path()
+        folder = file.parts[0] if file.parts else ""
         if folder in FOLDERS:
             item.add_marker(getattr(pytest.mark, folder))
-        if folder in SLOW_FOLDERS:
+        if any(file.is_relative_to(slow) for slow in SLOW_FOLDERS):
             item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)

@@ -262,13 +262,11 @@ def seen() -> set[str]:
 
 
 @pytest.fixture
-def looker(page: Page, watch: Watch, pytestconfig: pytest.Config, seen: set[str]) -> Iterator[Looker]:
+def looker(page: Page, watch: Watch, pytestconfig: pytest.Config, seen: set[str]) -> Looker:
     """Looks at what the tab shows."""
     assert pytestconfig.cache is not None
     watch.expected += MEANT
-    looker = Looker(page, axe_source(Path(pytestconfig.cache.mkdir("axe-core"))))
-    yield looker
-    seen |= looker.seen
+    return Looker(page, axe_source(Path(pytestconfig.cache.mkdir("axe-core"))), seen)
 
 
 def emptied(folder: Path) -> Path:

@@ -28,7 +28,13 @@ OPENERS = "button[popovertarget]:not([popovertargetaction=hide])"
 MOST_DIALOGS = 4
 JUDGED: set[tuple[str, Scheme]] = {("desktop", "light"), ("phone", "dark")}
 """axe-core looks at each size and at each colour scheme; at every pair of them only where pictures are
-wanted."""
+wanted. Other states of a page that was looked at before are judged in light alone, and not gone through by
+keyboard: their colours and controls are the same."""
+
+
+def is_wanted() -> bool:
+    """Whether somebody wants pictures."""
+    return bool(os.environ.get(WANTED))
 
 
 def picture(page: Page, name: str) -> None:
@@ -54,39 +60,43 @@ def beyond(page: Page) -> int:
 
 class Looker:
     """Looks at what a tab shows, in each size and in both colour schemes; `faults` has what was wrong, by
-    page, `seen` the routes of the pages that were to be had.
+    page, `seen` the routes of the pages that were to be had, also of those that others looked at before.
 
     Of pages that are another's, those of the administration, it asks only what axe-core does, and not that of
     the parts in `without`.
     """
 
-    def __init__(self, page: Page, axe: str) -> None:
+    def __init__(self, page: Page, axe: str, seen: set[str]) -> None:
         self.page = page
         self.ours = True
         self.without: tuple[str, ...] = ()
         self.faults: defaultdict[str, list[str]] = defaultdict(list)
-        self.seen: set[str] = set()
+        self.seen = seen
         self._axe = axe
         self._titles: dict[str, str] = {}
         self._tried: set[tuple[str, ...]] = set()
 
     def look(self, name: str) -> None:
         """Look at the page that is open, as a desktop shows it in light."""
-        if self._is_had():
-            self._meet(name)
+        known = self._is_had() and not self._meet(name)
         for size in SIZES:
             self._show(name, size, "light")
             self._note(f"{name}, {size}", self._by_width())
             self._judge(name, size, "light")
+        if not known or is_wanted():
+            self._look_in_dark(name)
+        self.page.set_viewport_size(SIZES["desktop"])
+        if self.ours and not known:
+            self._note(name, self._by_keyboard())
+
+    def _look_in_dark(self, name: str) -> None:
         self.page.emulate_media(color_scheme="dark")
         if not self.ours:
             self.page.reload()  # django-unfold asks for the scheme once
-        for size in ("phone", "desktop"):  # the light one ended with the phone
+        for size in ("phone", "desktop") if is_wanted() else ("phone",):  # the light one ended with the phone
             self._show(name, size, "dark")
             self._judge(name, size, "dark")
         self.page.emulate_media(color_scheme="light")
-        if self.ours:
-            self._note(name, self._by_keyboard())
 
     def found_nothing(self) -> None:
         """Fails with all that was wrong, page by page."""
@@ -102,7 +112,7 @@ class Looker:
 
     def _judge(self, name: str, size: str, scheme: Scheme) -> None:
         """What axe-core says of the page as it is, and whether its dialogs can be used."""
-        if (size, scheme) in JUDGED or (os.environ.get(WANTED) and size != BETWEEN):
+        if (size, scheme) in JUDGED or (is_wanted() and size != BETWEEN):
             self._note(f"{name}, {size}, {scheme}", [*self._violations(), *self._dialogs()])
 
     def _by_width(self) -> list[str]:
@@ -128,12 +138,15 @@ class Looker:
         status = self.page.evaluate("performance.getEntriesByType('navigation')[0].responseStatus")
         return bool(status < BAD_REQUEST)
 
-    def _meet(self, name: str) -> None:
-        """No two pages of ours are called the same."""
+    def _meet(self, name: str) -> bool:
+        """Whether nobody saw its route before. No two pages of ours are called the same."""
         title, path = self.page.title(), self.page.evaluate("location.pathname")
-        self.seen.add(route_of(path))
+        route = route_of(path)
+        is_new = route not in self.seen
+        self.seen.add(route)
         if self.ours and self._titles.setdefault(title, path) != path:
             self.faults[name].append(f"is called {title!r}, as the page at {self._titles[title]} is")
+        return is_new
 
     def _by_keyboard(self) -> list[str]:
         """Press Tab through the page; fields of dates take it several times."""

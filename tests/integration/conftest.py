@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,14 @@ from django.conf import settings as django_settings
 from redis import Redis
 
 from inference.api.rates import spending
+from inference.artifact_check import run_request
 from inference.queueing import token_buckets
 from inference.queueing.connection import connect
 from tenants.base.scope import tenant_scope
 from tests.integration.world import World, make_world
 from tests.services import OwnValkey
 from tests.settings import home_base
+from versiontree.transfer.archive import sandboxed_check
 
 
 @pytest.fixture
@@ -46,6 +49,12 @@ def patient_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits by the minute that wait for a Valkey which stalls: in the product nothing counts meanwhile."""
     monkeypatch.setattr(token_buckets, "PATIENCE_S", 30.0)
     monkeypatch.setattr(spending, "_local_buckets", None)
+
+
+@pytest.fixture
+def tried_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Artifacts are tried in this process: starting one takes seconds."""
+    monkeypatch.setattr(sandboxed_check, "sandbox_response", lambda wanted: run_request(asdict(wanted)))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A tenant with ten thousand models, a thousand jobs and a long past."""
+"""A tenant with a thousand models, as many jobs and a long past."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tests.e2e.world import World
 ADDRESSES = {
     "home": "",
     "tree": "tree/",
-    "tree-found": "tree/?q=crowd-09",
+    "tree-found": "tree/?q=crowd-009",
     "hplms": "models/?page=2",
     "data": "data/",
     "jobs": "jobs/",
@@ -24,7 +24,7 @@ ADDRESSES = {
 
 def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
     """Each in turn."""
-    crowd(world.tenant, world.hplm, hplms=10_000, jobs=1_000, usage=20_000, data=120)
+    crowd(world.tenant, world.hplm, hplms=1_000, jobs=1_000, usage=2_000, data=120)
     enter(world.owner)
     for name, address in {**ADDRESSES, "domain": f"domains/{world.domain.domain_id}/?page=3"}.items():
         page.goto(f"/t/acme/{address}")

@@ -41,6 +41,7 @@ def files(tmp_path: Path) -> TinyFiles:
 @pytest.fixture
 def world(
     db: None,
+    tried_here: None,
     redis_client: Redis,
     redis_url: str,
     artifact_root: Path,

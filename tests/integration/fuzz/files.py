@@ -261,7 +261,7 @@ def entrances(scratch: Path) -> dict[str, Entrance]:
     return {
         "corpora": Entrance(12_000, st.tuples(TEXT, NAMES), in_a_folder(read_corpus)),
         "datasets": Entrance(14_000, dataset, in_a_folder(read_dataset)),
-        "conversations": Entrance(3_000, CONVERSATIONS, in_a_folder(read_conversations)),
+        "conversations": Entrance(6_000, CONVERSATIONS, in_a_folder(read_conversations)),
         "batches": Entrance(4_000, st.tuples(LINES, st.booleans()), read_batch),
         "archives": Entrance(5_000, mutations, in_a_folder(read_archive)),
         "adapters": Entrance(5_000, HARM, in_a_folder(adapters.unpack)),

@@ -2,11 +2,10 @@
 
 import pytest
 
-from tests.integration.fuzz.cases import TIMES, Entrance, check_all_tried, total
+from tests.integration.fuzz.cases import TIMES, Entrance, check_all_tried
 from tests.integration.fuzz.files import entrances
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 * max(1, TIMES))]
-HALF = 55_000
+pytestmark = [pytest.mark.timeout(1800 * max(1, TIMES))]
 NAMES = [
     "corpora",
     "datasets",
@@ -23,11 +22,6 @@ NAMES = [
 @pytest.fixture(scope="module")
 def ways_in(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entrance]:
     return entrances(tmp_path_factory.mktemp("files"))
-
-
-def test_half_of_the_cases_are_tried_here(ways_in: dict[str, Entrance]) -> None:
-    assert [*ways_in] == NAMES
-    assert total(ways_in) >= HALF
 
 
 @pytest.mark.parametrize("name", NAMES)

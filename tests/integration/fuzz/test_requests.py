@@ -9,12 +9,11 @@ from redis import Redis
 from inference.api.admission import close_gateway
 from tenants.accounts.services.api_keys import api_key_create
 from tests.e2e.world import World, world_build
-from tests.integration.fuzz.cases import TIMES, Entrance, check_all_tried, total, tried
+from tests.integration.fuzz.cases import TIMES, Entrance, check_all_tried, tried
 from tests.integration.fuzz.requests import FORM_KIND, JSON_KIND, Door, Scopes, entrances
 from tests.integration.routes.places import in_the_tenant
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 * max(1, TIMES))]
-HALF = 45_000
+pytestmark = [pytest.mark.timeout(1800 * max(1, TIMES))]
 AT_THE_DOOR, OF_SCOPES = 7_000, 1_000
 WAYS_IN = entrances()
 
@@ -23,10 +22,6 @@ WAYS_IN = entrances()
 def world(db: None, redis_client: Redis, artifact_root: Path, upload_root: Path, settings: Settings) -> World:
     settings.HMI_RATE_MANAGE = settings.HMI_RATE_REQUESTS = 0
     return world_build()
-
-
-def test_half_of_the_cases_are_tried_here() -> None:
-    assert total(WAYS_IN) + AT_THE_DOOR + OF_SCOPES >= HALF
 
 
 @pytest.mark.parametrize("name", WAYS_IN)

@@ -6,14 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from pytest_django import Settings
 
 from tenants.accounts.services.tenants import tenant_create
 from tests.integration.hmi_client.conftest import Product, key_of
 from tests.integration.jobs.world import corpus_text, mood_rows
 
-pytestmark = pytest.mark.slow
 CHECKOUT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 SAID = {

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +12,9 @@ import pytest
 
 from hmi_client import __version__
 from tests.integration.hmi_client.conftest import Product
+from tests.peers import make_environment
 from tests.processes import CHECKOUT
-from tests.skips import skip_unless_ci
 
-pytestmark = pytest.mark.slow
 SOURCES = ("pyproject.toml", "README.md", "LICENSE")
 ALL_OF_IT = """
 import json, pkgutil, hmi_client
@@ -24,6 +22,10 @@ for module in pkgutil.walk_packages(hmi_client.__path__, "hmi_client."):
     if not module.name.endswith("__main__"):
         __import__(module.name)
 print(hmi_client.__file__)
+"""
+NAMES = """
+import importlib.metadata, json
+print(json.dumps([found.metadata["Name"] for found in importlib.metadata.distributions()]))
 """
 Python = Callable[..., str]
 
@@ -35,7 +37,7 @@ def python(tmp_path: Path) -> Python:
     shutil.copytree(CHECKOUT / "hmi_client", source / "hmi_client")
     for name in SOURCES:
         shutil.copy(CHECKOUT / name, source)
-    wheel = f"dist/hmi-{__version__}-py3-none-any.whl"
+    make_environment(tmp_path / "venv", str(source))
     found = tmp_path / "venv" / "bin" / "python"
 
     def run(*arguments: object, **env: str) -> str:
@@ -50,21 +52,13 @@ def python(tmp_path: Path) -> Python:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    for command in (
-        [sys.executable, "-m", "venv", str(tmp_path / "venv")],
-        [str(found), "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."],
-        [str(found), "-m", "pip", "install", "--quiet", wheel],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=source)
-        if done.returncode:
-            skip_unless_ci(f"{' '.join(command)}: {done.stderr[-500:]}")
     return run
 
 
 def test_what_is_installed_is_the_client_alone_and_it_works(
     site: Product, python: Python, tmp_path: Path
 ) -> None:
-    listed = {one["name"].lower() for one in json.loads(python("-m", "pip", "list", "--format", "json"))}
+    listed = {name.lower() for name in json.loads(python("-c", NAMES))}
     assert listed >= {"hmi", "httpx", "platformdirs", "rich", "typer"}
     assert not listed & of_the_server()
     assert str(tmp_path / "venv") in python("-c", ALL_OF_IT)

@@ -9,7 +9,7 @@ import redis
 from tests.integration.jobs.world import World, make_world
 from tests.processes import CeleryWorker
 
-StartWorker = Callable[[], CeleryWorker]
+StartWorker = Callable[..., CeleryWorker]
 
 
 @pytest.fixture(autouse=True)
@@ -31,11 +31,11 @@ def world(
 
 @pytest.fixture
 def start_worker(world: World, service_env: dict[str, str], tmp_path: Path) -> Iterator[StartWorker]:
-    """Starts Celery workers that end with the test."""
+    """Starts Celery workers that end with the test: ``start_worker(HMI_LOG_FORMAT="json")``."""
     workers: list[CeleryWorker] = []
 
-    def start() -> CeleryWorker:
-        workers.append(CeleryWorker(service_env, tmp_path))
+    def start(**env: str) -> CeleryWorker:
+        workers.append(CeleryWorker({**service_env, **env}, tmp_path))
         return workers[-1]
 
     yield start

@@ -20,8 +20,6 @@ from versiontree.tree.selectors.coverage import coverages_of
 from versiontree.tree.selectors.lineage import build_inputs
 from workers.coverage import coverage_measure
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def world(db: None, artifact_root: Path, upload_root: Path, tmp_path: Path) -> World:

@@ -49,11 +49,11 @@ def request(world: World, version: Version, dataset: Dataset | None = None) -> J
     )
 
 
-def other_moods(world: World) -> Dataset:
+def other_moods(world: World, name: str = "more moods") -> Dataset:
     """Other rows of the same task."""
     files = {"train": ("more.jsonl", stream(jsonl(mood_rows()[40:])))}
     return dataset_upload(
-        tenant=world.tenant, name="more moods", task="classification", files=files, actor=world.owner
+        tenant=world.tenant, name=name, task="classification", files=files, actor=world.owner
     )
 
 
@@ -70,6 +70,12 @@ def test_an_evaluation_keeps_what_was_answered_to_each_row_and_can_be_had_again(
     rows = list(rows_read(source, answers.answered))
     assert [row["label"] for row in rows if row] == [one.gold for one in answers.answered]
     assert VersionArtifact.unscoped.filter(version=version, artifact__kind="answers").count() == 0
+
+    # One that was fine-tuned keeps the profile of its model.
+    assert "cascade" not in version.metrics["evaluate"]
+    assert version.metrics["evaluate"]["policy"] == "cascade"
+    assert not VersionArtifact.unscoped.filter(version=version, role="cascade").exists()
+    assert resolve_model(world.tenant, "mood").cascade == ""
 
     Evaluation.unscoped.all().delete()  # as of a version from before answers were kept
     job = request(world, version)
@@ -106,6 +112,15 @@ def test_versions_made_from_different_data_are_compared_on_the_rows_of_either(
     dataset_delete(dataset=other, actor=world.owner)
     assert row_source(world.tenant, foreign.test_sha256) is None
     assert list(rows_read(None, answers_of(foreign).answered[:2])) == [None, None]
+
+    lost = other_moods(world, "lost moods")
+    late = request(world, version, lost)
+    dataset_delete(dataset=lost, actor=world.owner)
+    run_job(late.pk)
+    late.refresh_from_db()
+    version.refresh_from_db()
+    assert (late.state, version.state) == ("failed", "ready"), "a failed evaluation leaves it ready"
+    assert "lost moods" in late.error_message
 
 
 def test_answers_count_as_storage_and_go_with_the_hplm(world: World, version: Version) -> None:
@@ -146,21 +161,3 @@ def test_the_first_evaluation_of_a_version_without_a_profile_fits_it_once(
     assert artifacts_collect(grace_s=0).artifacts == []
     run_job(request(world, version, other_moods(world)).pk)
     assert resolve_model(world.tenant, "imported") == after
-
-
-def test_a_version_that_was_fine_tuned_keeps_the_profile_of_its_model(world: World, version: Version) -> None:
-    assert "cascade" not in version.metrics["evaluate"]
-    assert version.metrics["evaluate"]["policy"] == "cascade"
-    assert not VersionArtifact.unscoped.filter(version=version, role="cascade").exists()
-    assert resolve_model(world.tenant, "mood").cascade == ""
-
-
-def test_a_failed_evaluation_leaves_a_ready_version_ready(world: World, version: Version) -> None:
-    other = other_moods(world)
-    job = request(world, version, other)
-    dataset_delete(dataset=other, actor=world.owner)
-    run_job(job.pk)
-    job.refresh_from_db()
-    version.refresh_from_db()
-    assert (job.state, version.state) == ("failed", "ready")
-    assert "more moods" in job.error_message

@@ -95,7 +95,6 @@ def run_jobs(version: Version) -> Version:
     return version
 
 
-@pytest.mark.slow
 def test_a_published_model_answers_as_in_transformers_and_moves_to_the_converted_root(
     world: World,
     staff: APIClient,

@@ -23,8 +23,6 @@ from tests.e2e.world import World, corpus_file, world_build
 from tests.processes import CeleryWorker, wait_until
 from versiontree.tree.selectors.coverage import coverage_request, coverages_of
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def world(
@@ -51,15 +49,7 @@ def start_worker(
         yield start
 
 
-def test_long_worker_stores_large_uploads_and_measures_their_coverage(
-    world: World, start_worker: Callable[[], CeleryWorker], settings: Settings
-) -> None:
-    worker = start_worker()
-    a_large_upload_is_checked_and_stored(world, worker, settings)
-    what_tables_hold_of_an_upload_is_measured(world, worker)
-
-
-def test_upload_is_checked_while_batches_of_hours_run(
+def test_an_upload_is_checked_stored_and_measured_while_batches_of_hours_run(
     world: World, start_worker: Callable[[], CeleryWorker], settings: Settings
 ) -> None:
     lines = io.BytesIO(b"a text")
@@ -67,7 +57,9 @@ def test_upload_is_checked_while_batches_of_hours_run(
     for _ in range(LONG_CONCURRENCY - 1):
         batch_create(tenant=world.tenant, file=file, model="triage:1", actor=world.owner)
     with batches_locked():
-        a_large_upload_is_checked_and_stored(world, start_worker(), settings)
+        worker = start_worker()
+        a_large_upload_is_checked_and_stored(world, worker, settings)
+        what_tables_hold_of_an_upload_is_measured(world, worker)
         assert not Batch.unscoped.exclude(state="waiting").exists()
 
 

@@ -55,7 +55,6 @@ def test_quick_version_is_measured_as_a_trained_one_and_answers_until_that_is_co
     assert compared.dev is not None
 
 
-@pytest.mark.slow
 def test_worker_of_quick_versions_loads_the_libraries_before_the_first_one(
     world: World, service_env: dict[str, str], tmp_path: Path
 ) -> None:

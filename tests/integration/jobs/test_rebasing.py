@@ -66,7 +66,6 @@ def model(world: World, domain: Version) -> Version:
     return run_jobs(made)
 
 
-@pytest.mark.slow
 def test_a_rebased_version_has_the_same_pet_if_its_dev_metric_held_and_is_trained_if_that_fell(
     model: Version, domain: Version, tmp_path: Path
 ) -> None:

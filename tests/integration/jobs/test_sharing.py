@@ -19,8 +19,6 @@ from versiontree.tree.models import VersionArtifact
 from workers.jobs.inputs import corpus_file
 from workers.training.plots import PlotSettings, build_plot
 
-pytestmark = pytest.mark.slow
-
 StartNode = Callable[[str], CeleryWorker]
 LONG_AGO = "2000-01-01T00:00Z"
 EXACT = {"HMI_DEVICE": "cpu", "HMI_DTYPE": "float32"}

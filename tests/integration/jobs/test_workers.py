@@ -1,7 +1,6 @@
 """Real Celery workers: killed, stopped, without a message, asked to give up a job; and their log."""
 
 import json
-import uuid
 from datetime import timedelta
 from itertools import dropwhile
 from pathlib import Path
@@ -29,7 +28,7 @@ from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.tree.models import Version, VersionArtifact
 from workers.tasks import run_job
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.timeout(1800)]
 
 
 @pytest.fixture
@@ -99,7 +98,7 @@ def test_messages_that_come_twice_run_a_job_once_and_in_a_process_of_its_own(
     make_short(fine_tune)
     for _ in range(2):
         run_job.apply_async(args=(str(fine_tune.pk),), queue="training", priority=fine_tune.priority)
-    worker = start_worker()
+    worker = start_worker(HMI_LOG_FORMAT="json")
     wait_for_jobs(lambda: Version.unscoped.get(pk=fine_tune.version.pk).state == "ready", worker)
     begun = JobEvent.unscoped.filter(job__version=fine_tune.version, kind="running")
     assert begun.count() == 2
@@ -110,21 +109,14 @@ def test_messages_that_come_twice_run_a_job_once_and_in_a_process_of_its_own(
     wait_until(lambda: len(worker.descendants()) == 1, worker)
     assert worker.output().count("Loaded the training libraries") == 1, "the second job finds it loaded"
     assert "libtorch" not in Path(f"/proc/{worker.process.pid}/maps").read_text()
+    wait_until(lambda: "succeeded in" in worker.output(), worker)
+    logs_as_the_site_does(worker)
 
 
-def test_a_worker_logs_as_the_site_does(world: World, service_env: dict[str, str], tmp_path: Path) -> None:
+def logs_as_the_site_does(worker: CeleryWorker) -> None:
     """Celery's own lines, and those of a job's process."""
-    worker = CeleryWorker({**service_env, "HMI_LOG_FORMAT": "json"}, tmp_path)
-    try:
-        gone = uuid.uuid4()
-        run_job.apply_async((str(gone),), queue="training")
-        wait_until(lambda: f"{gone} is not queued" in worker.output(), worker)
-        wait_until(lambda: "succeeded in" in worker.output(), worker)
-        # Python itself warns a root user before there is a log.
-        written = dropwhile(lambda line: not line.startswith("{"), worker.output().splitlines())
-        lines = [json.loads(line) for line in written]
-    finally:
-        worker.end()
-    said = {line["logger"]: line for line in lines}
+    # Python itself warns a root user before there is a log.
+    written = dropwhile(lambda line: not line.startswith("{"), worker.output().splitlines())
+    said = {line["logger"]: line for line in map(json.loads, written)}
     assert {"celery.worker.strategy", "celery.app.trace", "workers.runner"} <= set(said)
     assert said["workers.runner"]["level"] == "info"

@@ -18,8 +18,6 @@ from tests.services import running
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.services.lifecycle import job_claim
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def abandoned(

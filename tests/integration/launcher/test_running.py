@@ -27,7 +27,6 @@ from tests.integration.launcher.conftest import NewSite, free_port, sites_in
 from tests.integration.launcher.site import CHECKOUT, Site, all_gone, clean_environment, listening
 from tests.processes import wait_until
 
-pytestmark = pytest.mark.slow
 BACK_WITHIN_S = 600.0
 TRIES = 60
 FILLING = "tests.integration.serving_faults.fill"

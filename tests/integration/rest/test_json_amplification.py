@@ -63,8 +63,13 @@ def growth(client: APIClient, path: str, body: bytes, **headers: str) -> tuple[f
     return peak / len(body), answer
 
 
-@pytest.mark.parametrize("path", [INFER, EMBEDDINGS, OIP])
-@pytest.mark.parametrize("piece", AMPLIFIERS.values(), ids=AMPLIFIERS)
+@pytest.mark.parametrize(
+    ("path", "piece"),
+    [
+        *((INFER, piece) for piece in AMPLIFIERS.values()),
+        *((path, AMPLIFIERS["objects"]) for path in (EMBEDDINGS, OIP)),
+    ],
+)
 def test_a_large_body_of_nothing_but_values_is_refused_unread(
     owner: APIClient, path: str, piece: bytes
 ) -> None:

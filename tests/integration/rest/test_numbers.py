@@ -18,11 +18,13 @@ from tests.integration.routes.conf import address
 from tests.integration.routes.places import in_the_tenant, on_the_platform
 
 pytestmark = pytest.mark.slow
-BEYOND: Final = ("9223372036854775808", "18446744073709551616", "-9223372036854775809", "1" + "0" * 400,
-    "1e999", "NaN", "-Infinity")  # fmt: skip
+UNREADABLE: Final = ("1" + "0" * 400, "1e999", "NaN")
+"""The reader of bodies takes these in no field: one of each route is tried."""
+BEYOND: Final = (*UNREADABLE, "9223372036854775808", "-9223372036854775809")
 """No field takes these."""
-LARGE: Final = ("9223372036854775807", "-9223372036854775808", "2147483648", "-1", "1e308", "1e-308")
+LARGE: Final = ("9223372036854775807", "-1", "1e308")
 """A field may take some of these."""
+OF_A_TENANT: Final = "/api/v1/tenants/{tenant}/"
 PLACE: Final = "\u2603"
 Schema = dict[str, Any]
 PATCHED: Final = {"post", "put", "patch"}
@@ -39,7 +41,11 @@ class Door:
         self._platform = {**self._places, **on_the_platform(world)}
 
     def operations(self, methods: set[str]) -> Iterator[tuple[str, str, Schema]]:
-        for path, described in self.described["paths"].items():
+        """Each once: a view of a tenant's has an address for keys, and one below the tenant for people."""
+        paths = self.described["paths"]
+        for path, described in paths.items():
+            if path.startswith(OF_A_TENANT) and path.replace(OF_A_TENANT, "/api/v1/") in paths:
+                continue
             for method in methods & described.keys():
                 yield path, method, described[method]
 
@@ -97,10 +103,9 @@ def test_a_number_that_no_field_takes_is_refused_with_its_place(door: Door) -> N
         if media is None:
             continue
         example = media.get("example", {})
-        for place in door.numeric(media["schema"]):
-            if not place:
-                continue
-            for number in (*BEYOND, *LARGE):
+        places = [place for place in door.numeric(media["schema"]) if place]
+        for place in places:
+            for number in (*BEYOND[0 if place is places[0] else len(UNREADABLE) :], *LARGE):
                 answer = door.ask(path, method, "", with_number(example, place, number))
                 asked += 1
                 is_wrong = answer.status_code >= 500 and not is_no_worker(answer, answer.content)

@@ -29,8 +29,6 @@ from tests.settings import home_base
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld, tiny_world
 
-pytestmark = pytest.mark.slow
-
 TEXTS = ("a good stone", "the river of the doctor", "poor patient", "copper city")
 GONE = -2
 """What Redis says of a key that has ended."""

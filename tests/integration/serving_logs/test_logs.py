@@ -10,8 +10,6 @@ import pytest
 from tests.integration.serving_faults.installation import PASSWORD, Installation
 from tests.processes import wait_until
 
-pytestmark = pytest.mark.slow
-
 TEXT = "the quince jelly of a patient"
 WRONG_PASSWORD = "sloe and hawthorn"
 FAKE_KEY = "abcdefgh." + "Z9" * 16

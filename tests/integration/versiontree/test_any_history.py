@@ -59,7 +59,7 @@ def made() -> StoredArtifact:
     return tree_factory.stored("hplm")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories)
 def test_no_history_breaks_a_job_or_its_version(
     history: list[tuple[str, int]], root: Version, acme: TenantFixture, made: StoredArtifact

@@ -114,7 +114,7 @@ GROWTH: dict[str, Callable[[int, TenantFixture], None]] = {
 trees = st.lists(st.tuples(st.sampled_from(sorted(GROWTH)), st.integers(0, 5)), min_size=2, max_size=12)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees)
 def test_collecting_any_tree_keeps_all_that_living_versions_need(
     tree: list[tuple[str, int]], root: Version, acme: TenantFixture

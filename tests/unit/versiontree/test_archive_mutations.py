@@ -99,14 +99,14 @@ def digests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(mutate=mutations)
 def test_a_changed_zip_file_is_refused_or_the_same(mutate: Any, digests: dict[str, str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         assert read(io.BytesIO(mutate(MEMBERS)), Path(folder)) in (None, digests)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(noise=st.binary(max_size=2000))
 def test_noise_is_refused(noise: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -28,7 +28,6 @@ def allow(served: Served, **limits: int) -> None:
     Quota.unscoped.update_or_create(tenant=served.world.tenant, defaults=limits)
 
 
-@pytest.mark.slow
 def test_batch_without_answers_gives_way_to_others(
     api: APIClient, busy: InferenceWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,6 @@ from tests.integration.inference.web_server import web_server
 from tests.peers import peer_python
 from tests.processes import InferenceWorker
 
-pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent / "peers"
 PAGE = Path(__file__).resolve().parents[4] / "docs/open_inference.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
@@ -31,7 +30,7 @@ def web(served: Served, redis_url: str, tmp_path: Path) -> Iterator[str]:
 def test_tritonclient_infers_with_texts_as_bytes_and_as_json(
     web: str, served: Served, worker: InferenceWorker
 ) -> None:
-    python, place = str(peer_python(HERE / "tritonclient.txt")), web.removeprefix("http://")
+    python, place = str(peer_python()), web.removeprefix("http://")
     command = [python, str(HERE / "ask_with_tritonclient.py"), place, served.key]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr

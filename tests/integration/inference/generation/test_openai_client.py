@@ -14,7 +14,6 @@ from tests.services import environment_of_services
 from tests.unit.tenants.files import jsonl
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.django_db,
     pytest.mark.usefixtures("real_worker", "jobs"),
 ]

@@ -17,7 +17,6 @@ from tests.processes import CeleryWorker
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_hplm, tiny_root
 
-pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent / "peers"
 PAGE = Path(__file__).resolve().parents[4] / "docs/openai.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
@@ -26,7 +25,7 @@ LONGEST_S = 800
 
 def run(folder: Path, key: str, *program: str, sent: str = "") -> str:
     """What a program says that has the client."""
-    python = str(peer_python(HERE / "openai.txt"))
+    python = str(peer_python())
     env = {**os.environ, "HMI_API_KEY": key}
     done = subprocess.run(
         [python, *program],

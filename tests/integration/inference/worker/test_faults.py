@@ -4,6 +4,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -22,8 +23,6 @@ from tests.services import OwnValkey
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
-pytestmark = pytest.mark.slow
-
 Start = Callable[..., InferenceWorker]
 
 
@@ -37,42 +36,42 @@ def submit(redis: Redis, world: TinyWorld, count: int, *, inputs: int = 1) -> li
     return requests
 
 
+LOOKED_AT = 8
+"""Of so many answers it is computed what is right: that takes longer than the answers themselves."""
+
+
 def assert_all_answered_once(redis: Redis, world: TinyWorld, requests: list[InferRequest]) -> None:
     wait_until(lambda: depth(redis) == 0)
     replies = replies_in(redis)
     assert Counter(reply.id for reply in replies) == Counter(request.id for request in requests)
     by_id = {reply.id: reply for reply in replies}
-    for request in requests:
+    for request in requests[:: max(1, len(requests) // LOOKED_AT)]:
         assert_right(world, request, by_id[request.id])
 
 
-def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing_and_is_not_ready_for_long(
+def test_a_worker_killed_or_stopped_in_the_middle_of_a_batch_loses_nothing(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
+    """Killed, it is not ready for long; stopped, it answers what it has taken and leaves the rest."""
     first = start_worker(HMI_BATCH_ROWS="4").wait_until_ready()
     requests: list[InferRequest] = []
     stop_at_work(first, lambda: requests.extend(submit(redis, world, 12, inputs=40)))
     first.kill()
     assert first.pending() > 0
     wait_until(lambda: first.status() is None)
-    second = start_worker().wait_until_ready()
+    second = start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
     assert_all_answered_once(redis, world, requests)
     assert second.pending() == 0
 
-
-def test_sigterm_answers_the_requests_taken_and_leaves_the_rest(
-    redis: Redis, world: TinyWorld, start_worker: Start
-) -> None:
-    worker = start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
-    requests: list[InferRequest] = []
-    stop_at_work(worker, lambda: requests.extend(submit(redis, world, 30, inputs=20)))
-    worker.process.terminate()
-    worker.resume()
-    assert worker.process.wait(PATIENCE_S) == 0
-    assert worker.pending() == 0
-    assert worker.status() is None
+    stop_at_work(second, lambda: requests.extend(submit(redis, world, 30, inputs=20)))
+    second.process.terminate()
+    second.resume()
+    assert second.process.wait(PATIENCE_S) == 0
+    assert second.pending() == 0
+    assert second.status() is None
     assert depth(redis) > 0
-    assert redis.xinfo_consumers(keys.requests(world.root_digest), keys.GROUP) == []
+    consumers: Any = redis.xinfo_consumers(keys.requests(world.root_digest), keys.GROUP)
+    assert second.name not in {consumer["name"].decode() for consumer in consumers}
     start_worker().wait_until_ready()
     assert_all_answered_once(redis, world, requests)
 
@@ -116,20 +115,17 @@ def test_readiness_comes_after_the_first_manifest_too(
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("HMI_BATCH_ROWS", "many"), ("HMI_METRICS_ADDRESS", "http"), ("HMI_LOG_LEVEL", "loud")],
-)
-def test_wrong_settings_stop_the_start_and_are_named(start_worker: Start, name: str, value: str) -> None:
-    worker = start_worker(**{name: value})
+def test_a_wrong_setting_stops_the_start_and_is_named(start_worker: Start) -> None:
+    worker = start_worker(HMI_LOG_LEVEL="loud")
     assert worker.process.wait(PATIENCE_S) == 2
-    assert name in worker.output()
-    assert value in worker.output()
+    assert "HMI_LOG_LEVEL" in worker.output()
+    assert "loud" in worker.output()
 
 
-def test_settings_out_of_bounds_are_refused() -> None:
-    env = {"REDIS_URL": "redis://absent", "HMI_ARTIFACT_ROOT": "absent", "HMI_BATCH_ROWS": "0"}
-    with pytest.raises(SettingError, match="HMI_BATCH_ROWS"):
+@pytest.mark.parametrize("value", ["many", "0"])
+def test_a_number_out_of_bounds_is_refused(value: str) -> None:
+    env = {"REDIS_URL": "redis://absent", "HMI_ARTIFACT_ROOT": "absent", "HMI_BATCH_ROWS": value}
+    with pytest.raises(SettingError, match=f"HMI_BATCH_ROWS.*{value}"):
         WorkerSettings.from_env(env)
 
 

@@ -12,8 +12,6 @@ from tests.integration.inference.worker.desk import Desk
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
-pytestmark = pytest.mark.slow
-
 PLENTY = 1 << 40
 
 

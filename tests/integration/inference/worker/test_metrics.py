@@ -99,11 +99,10 @@ def answers(port: int) -> bool:
     return True
 
 
-@pytest.mark.slow
-def test_metrics_of_a_worker_count_its_answers(
+def test_metrics_of_a_worker_count_its_answers_and_its_trace_has_each_stage_of_its_batches(
     redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker], port: int
 ) -> None:
-    worker = start_worker(HMI_METRICS_ADDRESS=str(port)).wait_until_ready()
+    worker = start_worker(HMI_METRICS_ADDRESS=str(port), HMI_BATCH_ROWS="2").wait_until_ready()
     queue = RequestQueue(redis, capacity=100)
     for hplm in world.hplms:
         queue.submit(request_for(hplm, "the river", "stone"))
@@ -116,16 +115,6 @@ def test_metrics_of_a_worker_count_its_answers(
     assert found["hmi_worker_adapter_load_seconds_count{}"] == found["hmi_worker_resident_models{}"] == 6
     assert found["hmi_worker_backlog_rows{}"] == 0
 
-
-@pytest.mark.slow
-def test_trace_of_a_worker_has_each_stage_of_its_batches(
-    redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker]
-) -> None:
-    worker = start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
-    queue = RequestQueue(redis, capacity=100)
-    for hplm in world.hplms:
-        queue.submit(request_for(hplm, "the river", "stone"))
-    wait_until(lambda: len(replies_in(redis)) == len(world.hplms), worker)
     told = ask(redis, worker.name, TRACE, within_s=PATIENCE_S)
     assert told is not None
     stages = lanes_of(told, process=worker.name)

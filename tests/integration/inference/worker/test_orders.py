@@ -16,8 +16,6 @@ from tests.integration.inference.worker.test_following import alter
 from tests.processes import PATIENCE_S, InferenceWorker, wait_until
 from tests.unit.tiny_world import TinyWorld
 
-pytestmark = pytest.mark.slow
-
 Start = Callable[..., InferenceWorker]
 
 
@@ -29,7 +27,7 @@ def answered(redis: Redis, worker: InferenceWorker, count: int) -> None:
     wait_until(lambda: len(replies_in(redis)) == count, worker)
 
 
-def test_a_drained_worker_answers_what_it_has_and_leaves_the_rest_to_others(
+def test_a_drained_worker_leaves_the_rest_to_others_until_it_is_resumed_and_still_ends(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
     worker = start_worker(HMI_BATCH_ROWS="1").wait_until_ready()
@@ -50,18 +48,11 @@ def test_a_drained_worker_answers_what_it_has_and_leaves_the_rest_to_others(
     for request in [*before, after]:
         assert_right(world, request, replies[request.id])
 
-
-def test_a_resumed_worker_takes_requests_again_and_a_drained_one_still_ends(
-    redis: Redis, world: TinyWorld, start_worker: Start
-) -> None:
-    worker = start_worker().wait_until_ready()
-    queue = RequestQueue(redis, capacity=100)
-    assert ask(redis, worker.name, DRAIN, within_s=PATIENCE_S) == DONE
-    wait_until(lambda: states(worker) == ["drained"], worker)
+    other.kill()
     queue.submit(request_for(world.hplms[0], "the river"))
     assert ask(redis, worker.name, RESUME, within_s=PATIENCE_S) == DONE
     assert worker.told().state == "ready"
-    answered(redis, worker, 1)
+    answered(redis, worker, len(before) + 2)
     assert ask(redis, worker.name, DRAIN, within_s=PATIENCE_S) == DONE
     assert worker.terminate() == 0
 

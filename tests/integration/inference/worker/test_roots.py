@@ -22,8 +22,6 @@ from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_generative import generative_world
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 
-pytestmark = pytest.mark.slow
-
 Start = Callable[..., InferenceWorker]
 
 
@@ -106,7 +104,7 @@ class HeldAway:
         self._away.rename(self._path)
 
 
-def test_two_workers_of_different_roots_answer_each_its_own(
+def test_of_two_workers_each_answers_for_its_root_and_what_one_held_when_it_was_killed_waits_for_the_next(
     redis: Redis, world: TinyWorld, other: TinyWorld, start_worker: Start
 ) -> None:
     first = start_worker(HMI_ROOTS=world.root_digest)
@@ -120,16 +118,10 @@ def test_two_workers_of_different_roots_answer_each_its_own(
     assert first.told().root_digests == (world.root_digest,)
     assert second.told().root_digests == (other.root_digest,)
 
-
-def test_what_the_only_worker_of_a_root_held_when_it_was_killed_waits_for_the_next_or_for_its_deadline(
-    redis: Redis, world: TinyWorld, other: TinyWorld, start_worker: Start
-) -> None:
-    of_ours = start_worker(HMI_ROOTS=world.root_digest)
-    only = start_worker(HMI_ROOTS=other.root_digest).wait_until_ready()
-    of_ours.wait_until_ready()
-    only.pause()
+    # The second is the only one of its root: what it held waits for the next one, or for its deadline.
+    second.pause()
     hurried, patient = submit(redis, other, 5, seconds=1.5), submit(redis, other, 5)
-    only.kill()
+    second.kill()
     assert [code_of(reply) for reply in replies_to(redis, hurried)] == ["deadline_exceeded"] * 5
     assert_answered(redis, world, submit(redis, world, 5))
     assert depth(redis) == 5

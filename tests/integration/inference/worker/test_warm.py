@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from redis import Redis
 
 from inference.cascade.dispatcher import Level
@@ -15,7 +14,6 @@ from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny_world import TinyWorld
 
-pytestmark = pytest.mark.slow
 UNSEEN = "zebra quixotic zebra river zebra stone quixotic"
 KINDS = ("root", "lower", "plot", "hplm")
 StartWorker = Callable[..., InferenceWorker]

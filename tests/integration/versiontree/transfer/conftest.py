@@ -2,15 +2,12 @@
 
 import io
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from pytest_django import Settings
 
-from inference.artifact_check import run_request
 from tests.integration.versiontree.transfer.site import Models, Site, forget_tree, make_models, make_site
-from versiontree.transfer.archive import sandboxed_check
 from versiontree.transfer.services.version_export import version_export
 from versiontree.tree.models import Version
 
@@ -40,12 +37,6 @@ def another_site(site: Site, tmp_path: Path, settings: Settings) -> Callable[[],
         settings.HMI_ARTIFACT_ROOT.mkdir()
 
     return move
-
-
-@pytest.fixture
-def tried_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Artifacts are tried in this process: starting one takes seconds."""
-    monkeypatch.setattr(sandboxed_check, "sandbox_response", lambda wanted: run_request(asdict(wanted)))
 
 
 def zipped(version: Version, *, branch: bool = False) -> bytes:

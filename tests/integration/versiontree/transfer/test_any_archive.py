@@ -23,7 +23,7 @@ from versiontree.transfer.services.import_plan import Stored, import_apply, impo
 from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import Version, VersionArtifact
 
-pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def archive(site: Site, another_site: Any) -> tuple[bytes, set[tuple[str, str]]]
     return content, digests
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mutate=mutations)
 def test_import_of_a_changed_archive_is_complete_or_leaves_nothing(
     mutate: Any, site: Site, archive: tuple[bytes, set[tuple[str, str]]], tmp_path: Path
@@ -68,7 +68,7 @@ def stored(site: Site, archive: tuple[bytes, set[tuple[str, str]]]) -> Stored:
     return {(artifact.kind, artifact.digest): artifact for artifact in made}
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mutate=json_changed("config.json"))
 def test_pages_of_an_import_with_changed_config_render(
     mutate: Any, site: Site, archive: tuple[bytes, set[tuple[str, str]]], stored: Stored, client: Client

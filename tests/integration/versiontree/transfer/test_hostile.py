@@ -36,7 +36,6 @@ class Bomb:
         return os.mkdir, (str(self.path),)
 
 
-@pytest.mark.slow
 def test_forged_archives_are_refused_and_leave_nothing(
     site: Site, tmp_path: Path, artifact_root: Path, settings: Settings
 ) -> None:

@@ -24,8 +24,6 @@ from workers.training.further_pretrain import FurtherPretrainSettings, further_p
 from workers.training.plots import PlotSettings, build_plot, merge_plots
 from workers.training.search import FineTuneSettings
 
-pytestmark = pytest.mark.slow
-
 HEAD = {"lm_head.safetensors"}
 FULL = {"full.safetensors"}
 """Only domains have them: a root's own are in the root."""

@@ -203,7 +203,6 @@ def test_the_roots_own_table_holds_the_whole_vocabulary(wanted: dict[str, Any]) 
     assert "lacks tokens" in run_request(wanted | {"plots": wanted["plots"][::-1]})["error"]
 
 
-@pytest.mark.slow
 def test_a_process_of_its_own_answers(wanted: dict[str, Any], tmp_path: Path) -> None:
     assert artifacts_check(ArtifactCheck(**wanted)) == SOUND
     (tmp_path / "hplm-hplm" / "hplm.json").write_text("{}")
@@ -255,7 +254,6 @@ def test_the_process_gives_way_and_has_one_thread(told: Callable[[str], Any], se
     assert told("[os.nice(0), os.environ['OMP_NUM_THREADS']]") == [min(19, os.nice(0) + 10), "1"]
 
 
-@pytest.mark.slow
 def test_the_memory_of_the_process_grows_with_the_artifacts_only(
     told: Callable[[str], Any], wanted: dict[str, Any]
 ) -> None:
@@ -290,7 +288,6 @@ def test_the_processor_time_of_the_process_grows_with_the_artifacts_to_an_end(
         assert told("resource.getrlimit(resource.RLIMIT_CPU)[0]") == seconds
 
 
-@pytest.mark.slow
 @pytest.mark.django_db
 def test_commands_take_a_version_to_another_site(site: Site, another_site: Move, tmp_path: Path) -> None:
     said, held, digest = predictions(site.hplm), artifacts_of(site.hplm), site.hplm.digest

@@ -11,7 +11,6 @@ import pytest
 import tokenizers
 import torch
 from gguf import GGMLQuantizationType, GGUFReader, dequantize
-from transformers import AutoModelForCausalLM
 
 from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.checkpoint import open_decoder_checkpoint
@@ -203,7 +202,21 @@ def test_a_hostile_file_is_unsupported(tmp_path: Path, content: bytes) -> None:
     assert refused(path).code == "unsupported_checkpoint"
 
 
-PROMPTS = ("The capital of France is", "Once upon a time", "def add(a, b):\n    return")
+COMPLETIONS = {
+    "The capital of France is": (
+        " Paris.\n\nThe answer is: 2018-01",
+        [7042, 30, 198, 198, 504, 2988, 314, 42, 216, 34, 32, 33, 40, 29, 32, 33],
+    ),
+    "Once upon a time": (
+        ", the city of Nova Haven was a thriving metropolis, with towering skyscrapers and bustling",
+        [28, 260, 2240, 282, 23324, 27108, 436, 253, 15114, 39228, 28, 351, 25854, 41658, 284, 14055],
+    ),
+    "def add(a, b):\n    return": (
+        " a + b\n\n# Example usage:\nadd_2_to_",
+        [253, 1232, 278, 198, 198, 19, 12066, 6486, 42, 198, 2104, 79, 34, 79, 1141, 79],
+    ),
+}
+"""What `AutoModelForCausalLM` of transformers generates greedily from this GGUF file in float32."""
 
 
 @pytest.mark.slow
@@ -217,12 +230,12 @@ def test_greedy_tokens_of_smollm2_are_those_of_transformers() -> None:
     decoder = Decoder.from_weights(checkpoint.architecture, checkpoint.weights)
     tokenizer = tokenizers.Tokenizer.from_str(checkpoint.tokenizer)
     assert tokenizer.encode("\n  42").tokens == ["ĊĠĠ", "4", "2"]
-    peer: Any = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
-    prompts = [torch.tensor(tokenizer.encode(prompt).ids) for prompt in PROMPTS]
-    expected = [peer.generate(ids[None], max_new_tokens=16, do_sample=False)[0] for ids in prompts]
+    prompts = [tokenizer.encode(prompt).ids for prompt in COMPLETIONS]
+    texts, answers = zip(*COMPLETIONS.values(), strict=True)
+    assert [tokenizer.decode(answer) for answer in answers] == list(texts)
     # If each token of an answer is the likeliest after those before it, the answer is the greedy one.
+    sequences = [torch.tensor([*ids, *answer[:-1]]) for ids, answer in zip(prompts, answers, strict=True)]
     with torch.inference_mode():
-        logits = logits_of(decoder, [answer[:-1] for answer in expected])
-    for ids, answer, found in zip(prompts, expected, logits, strict=True):
-        assert len(answer) > len(ids)
-        assert torch.equal(found[len(ids) - 1 :].argmax(-1), answer[len(ids) :])
+        logits = logits_of(decoder, sequences)
+    for ids, answer, found in zip(prompts, answers, logits, strict=True):
+        assert found[len(ids) - 1 :].argmax(-1).tolist() == answer

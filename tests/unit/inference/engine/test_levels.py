@@ -66,7 +66,7 @@ def states_of(filled: LowerLayersOutput, at: int) -> Tensor:
     return filled.sequences.split(filled.states)[at]
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mix=mixes)
 def test_any_mix_of_chains_and_levels_gives_each_text_what_it_gets_alone(
     shared_world: EngineWorld, halves: list[LowerLayers], mix: list[tuple[int, Level, str, str]]
@@ -182,7 +182,7 @@ def levels_of(chain: PlotChain, ids: Ids) -> list[str]:
     return told
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     mix=st.lists(
         st.tuples(st.integers(0, 1), st.sampled_from(Level), known, st.booleans()), min_size=1, max_size=6

@@ -31,7 +31,7 @@ def executor(request: pytest.FixtureRequest, shared_world: EngineWorld) -> Execu
     return shared_world.executor(request.param)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mix=mixes)
 def test_any_mix_of_rows_equals_the_reference(
     executor: Executor, shared_world: EngineWorld, mix: list[tuple[int, str, Level]]
@@ -62,7 +62,7 @@ def mean_alone(world: EngineWorld, row: Row) -> NDArray[np.float32]:
     return reference_outputs(world.tiny.root, world.chains[row.chain], handing_on, row.ids, row.types)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mix=st.lists(st.tuples(st.integers(0, 9), known, st.booleans()), min_size=1, max_size=8))
 def test_embedding_is_the_mean_of_final_states_at_length_one_whatever_else_is_in_the_batch(
     executor: Executor, shared_world: EngineWorld, mix: list[tuple[int, str, bool]]

@@ -137,7 +137,7 @@ def test_a_chain_takes_no_table_of_another_root() -> None:
         PlotChain([in_memory([], 0), stranger])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15, deadline=None)
 @given(st.sets(fragments_of(3), max_size=60), st.integers(1, 5))
 def test_written_table_is_read_unchanged(
     tmp_path_factory: pytest.TempPathFactory, found: set[Fragment], parts: int
@@ -283,7 +283,7 @@ def alone(n: int) -> set[Fragment]:
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12, deadline=None)
 @given(data=st.data())
 def test_every_fragment_gets_the_same_answer(
     n: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

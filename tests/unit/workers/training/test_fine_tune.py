@@ -26,6 +26,7 @@ from tests.unit.workers.training.world import (
 )
 from versiontree.job_settings import DEFAULT_EPOCHS
 from versiontree.tree.evaluation_answers import answers_read
+from workers.training.cascade import cross_fitting
 from workers.training.cascade.selection import summary
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
@@ -115,8 +116,11 @@ def tuned(
 
 
 @pytest.mark.slow
-def test_both_levels_are_learnt_and_evaluated_in_float32_on_a_gpu(branch: Branch, tmp_path: Path) -> None:
+def test_both_levels_are_learnt_and_evaluated_in_float32_on_a_gpu(
+    branch: Branch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In float32 the kernels are the same for every generation of GPUs."""
+    monkeypatch.setattr(cross_fitting, "ENOUGH_ROWS", 60)  # which would train twice more
     files = dataset(tmp_path, "classification")
     settings = replace(SMALL, device="cuda", epochs=6, full_context_share=0.5)
     with pretended_cuda():

@@ -5,8 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,8 +19,9 @@ from torch.nn import Parameter
 
 from inference.errors import HplmError
 from tests.processes import CHECKOUT, wait_until
+from tests.unit.workers.training import companions
 from tests.unit.workers.training.conftest import Branch
-from tests.unit.workers.training.test_convert import SMALL
+from tests.unit.workers.training.test_convert import QUICK
 from tests.unit.workers.training.world import CancelAt, NullReporter, corpus_file
 from workers.training.convert import convert_in_process
 from workers.training.multi_gpu import PeerLost, ProcessGroup, peer_processes
@@ -88,18 +87,6 @@ def test_a_loss_that_is_no_number_in_one_process_ends_all_with_the_same_error(tm
     assert told == ["training_diverged: The loss became nan at step 1."] * 2
 
 
-def idle(*, reporter: object) -> None:
-    """What a companion does that nobody ends."""
-    time.sleep(600)
-
-
-def lead() -> None:
-    """Start a companion, say which process it is, and wait to be killed."""
-    with peer_processes(idle, {}, (), 2, cpu=True):
-        print(*[one.pid for one in multiprocessing.active_children()], flush=True)  # noqa: T201
-        time.sleep(600)
-
-
 def has_ended(process: psutil.Process) -> bool:
     """It may go while it is looked at."""
     try:
@@ -110,7 +97,7 @@ def has_ended(process: psutil.Process) -> bool:
 
 @pytest.mark.slow
 def test_companions_end_when_the_process_that_started_them_is_killed() -> None:
-    program = f"from {__name__} import lead; lead()"
+    program = f"from {companions.__name__} import lead; lead()"
     leader = subprocess.Popen(
         [sys.executable, "-c", program], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
     )
@@ -128,7 +115,7 @@ def test_companions_end_when_the_process_that_started_them_is_killed() -> None:
 @pytest.mark.slow
 def test_a_companion_that_died_is_noticed_at_the_next_check() -> None:
     reporter = CancelAt(100)
-    with peer_processes(idle, {}, (), 2, cpu=True) as others:
+    with peer_processes(companions.idle, {}, (), 2, cpu=True) as others:
         watched = others.wrap(reporter)
         watched.raise_if_cancelled()
         (companion,) = multiprocessing.active_children()
@@ -147,7 +134,7 @@ def test_a_conversion_with_a_companion_is_the_conversion_without(branch: Branch,
         "corpus": corpus_file(tmp_path / "corpus.txt"),
         "out_root": tmp_path / "root",
         "out_lower": tmp_path / "lower",
-        "settings": replace(SMALL, ridge_tokens=2_000, distil_tokens=3_000),
+        "settings": QUICK,
         "checkpoints": None,
     }
     alone = convert_in_process(**given, reporter=NullReporter())
@@ -167,13 +154,13 @@ def test_a_cancel_ends_the_companions_too(branch: Branch, tmp_path: Path) -> Non
         "corpus": corpus_file(tmp_path / "corpus.txt"),
         "out_root": tmp_path / "root",
         "out_lower": tmp_path / "lower",
-        "settings": SMALL,
+        "settings": QUICK,
         "checkpoints": None,
     }
     with (
         pytest.raises(Cancelled),
         peer_processes(convert_in_process, given, ("out_root", "out_lower"), 2, cpu=True),
     ):
-        convert_in_process(**given, reporter=CancelAt(5, "distil"))
+        convert_in_process(**given, reporter=CancelAt(3, "distil"))
     assert not multiprocessing.active_children()
     assert ProcessGroup().world_size == 1

@@ -1,6 +1,8 @@
 """A job that was stopped goes on from its checkpoints and makes the same bytes as one that never was."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Container
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,6 @@ from tests.unit.workers.training.test_further_pretrain import SMALL as PRETRAIN
 from tests.unit.workers.training.world import (
     CancelAt,
     NullReporter,
-    Recorder,
     contents,
     corpus_file,
     repeating_texts,
@@ -28,10 +29,7 @@ pytestmark = pytest.mark.slow
 Run = Callable[[Path, Reporter, CheckpointStore], object]
 
 
-@pytest.mark.parametrize(("stage", "check"), [("closed form", 3), ("mixer", 9), ("distil", 40)])
-def test_a_resumed_conversion_gives_the_same_root(
-    branch: Branch, tmp_path: Path, stage: str, check: int
-) -> None:
+def test_a_resumed_conversion_gives_the_same_root(branch: Branch, tmp_path: Path) -> None:
     corpus = corpus_file(tmp_path / "corpus.txt")
 
     def run(out: Path, reporter: Reporter, checkpoints: CheckpointStore) -> None:
@@ -45,20 +43,11 @@ def test_a_resumed_conversion_gives_the_same_root(
             checkpoints=checkpoints,
         )
 
-    compare(run, tmp_path, stage, check, keeps_steps=stage != "closed form")
+    stops = {"closed form": 3, "distil": 20, "mixer": 6}
+    compare(run, tmp_path, stops, repeats={"closed form"})
 
 
-@pytest.mark.parametrize(
-    ("stage", "check"),
-    [
-        ("fit language model head", 4),
-        ("further pretrain", 40),
-        ("further pretrain with full context", 40),
-    ],
-)
-def test_a_resumed_further_pretraining_gives_the_same_domain(
-    branch: Branch, tmp_path: Path, stage: str, check: int
-) -> None:
+def test_a_resumed_further_pretraining_gives_the_same_domain(branch: Branch, tmp_path: Path) -> None:
     corpus = corpus_file(tmp_path / "corpus.txt", repeating_texts(300))
 
     def run(out: Path, reporter: Reporter, checkpoints: CheckpointStore) -> None:
@@ -72,19 +61,34 @@ def test_a_resumed_further_pretraining_gives_the_same_domain(
             checkpoints=checkpoints,
         )
 
-    compare(run, tmp_path, stage, check)
+    stops = {"fit language model head": 4, "further pretrain": 20, "further pretrain with full context": 20}
+    compare(run, tmp_path, stops)
 
 
-def compare(run: Run, folder: Path, stage: str, check: int, *, keeps_steps: bool = True) -> None:
-    """Stop a job at a check of a stage and start it again. With `keeps_steps` it repeats no step of it."""
+class FirstSteps(CancelAt):
+    """Keeps the first step of every stage."""
+
+    def __init__(self, check: int, stage: str | None) -> None:
+        super().__init__(check, stage)
+        self.first: dict[str, int] = {}
+
+    def report(self, step: int, **metrics: float) -> None:
+        super().report(step, **metrics)
+        self.first.setdefault(self.stages[-1], step)
+
+
+def compare(run: Run, folder: Path, stops: dict[str, int], *, repeats: Container[str] = ()) -> None:
+    """Stop a job at a check of each of its stages, in turn, and let it end. It repeats the steps of no stage
+    but of those in `repeats`."""
     torch.set_num_threads(1)
     run(folder / "straight", NullReporter(), CheckpointStore())
-    checkpoints = folder / "checkpoints"
-    with pytest.raises(Cancelled):
-        run(folder / "stopped", CancelAt(check, stage), CheckpointStore(checkpoints, 0.0))
-    assert not contents(folder / "stopped")
-    recorder = Recorder()
-    run(folder / "stopped", recorder, CheckpointStore(checkpoints, 0.0))
-    (first,) = (steps[0] for name, _, steps in recorder.stages if name == stage)
-    assert (first > 1) == keeps_steps
+    before = None
+    for stage, check in [*stops.items(), (None, sys.maxsize)]:
+        reporter = FirstSteps(check, stage)
+        with pytest.raises(Cancelled) if stage else nullcontext():
+            run(folder / "stopped", reporter, CheckpointStore(folder / "checkpoints", 0.0))
+        assert bool(contents(folder / "stopped")) == (stage is None)
+        if before:
+            assert (reporter.first[before] > 1) == (before not in repeats), before
+        before = stage
     assert contents(folder / "stopped") == contents(folder / "straight")

@@ -1,6 +1,7 @@
 """The search of a fine-tuning: what it tries, and that a job that was killed ends as if it never had been."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,19 +73,21 @@ def tune(
     )
 
 
-@pytest.mark.parametrize("stopped", [3, 7, 13, 17])
-def test_a_stopped_fine_tuning_goes_on_to_the_same_weights(
-    branch: Branch, files: DatasetFiles, whole: dict[str, Any], tmp_path: Path, stopped: int
+def test_a_fine_tuning_that_is_stopped_again_and_again_goes_on_to_the_same_weights(
+    branch: Branch, files: DatasetFiles, whole: dict[str, Any], tmp_path: Path
 ) -> None:
     """In the first epoch of the first trial, in its second, and in both of the second trial."""
-    stop = CancelAt(stopped + _checks_before_training(branch, files, tmp_path))
-    with pytest.raises(Cancelled):
-        tune(branch, files, tmp_path / "out", kept=tmp_path / "kept", reporter=stop)
-    assert not (tmp_path / "out").exists()
-    steps = Steps()
-    tune(branch, files, tmp_path / "out", kept=tmp_path / "kept", reporter=steps)
-    assert without_cascade(tmp_path / "out") == whole
-    assert steps.made < 20
+    out, kept, made = tmp_path / "out", tmp_path / "kept", []
+    for check in (3, 4, 6, 4):
+        stop = Steps(check)
+        with pytest.raises(Cancelled):
+            tune(branch, files, out, kept=kept, reporter=stop)
+        assert not out.exists()
+        made.append(stop.made)
+    end = Steps(sys.maxsize)
+    tune(branch, files, out, kept=kept, reporter=end)
+    assert without_cascade(out) == whole
+    assert all(0 < steps < 20 for steps in [*made, end.made]), "each goes on, and none begins anew"
 
 
 def test_every_learning_rate_is_tried_and_the_best_on_dev_is_kept(
@@ -97,34 +100,12 @@ def test_every_learning_rate_is_tried_and_the_best_on_dev_is_kept(
     assert len(report["epochs"]) == 2
 
 
-class Steps(NullReporter):
-    """Counts the steps of training, without those of cross-fitting."""
+class Steps(CancelAt):
+    """Counts the steps of training, without those of cross-fitting, until it is stopped there."""
 
-    made, _stage = 0, ""
-
-    def start_stage(self, name: str, total: int) -> None:
-        self._stage = name
+    def __init__(self, check: int) -> None:
+        super().__init__(check, search.STAGE)
+        self.made = 0
 
     def report(self, step: int, **metrics: float) -> None:
-        self.made += self._stage == search.STAGE and set(metrics) == {"loss"}
-
-
-def _checks_before_training(branch: Branch, files: DatasetFiles, folder: Path) -> int:
-    """How often a run asks whether to stop before its first step."""
-    counter = CheckCounter()
-    with pytest.raises(Cancelled):
-        tune(branch, files, folder / "none", reporter=counter)
-    return counter.checks
-
-
-class CheckCounter(CancelAt):
-    """Counts checks until the training begins, and cancels there."""
-
-    def __init__(self) -> None:
-        super().__init__(10**9)
-        self.checks = 0
-
-    def raise_if_cancelled(self) -> None:
-        if search.STAGE in self.stages:
-            raise Cancelled
-        self.checks += 1
+        self.made += self.stages[-1] == search.STAGE and set(metrics) == {"loss"}

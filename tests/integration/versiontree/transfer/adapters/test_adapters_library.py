@@ -28,7 +28,7 @@ from tests.unit.tiny import tiny_checkpoint, tiny_hplm
 
 BUILDING_S = 1500
 """How long a test may take that has the environment built first: minutes, more where much else runs."""
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(BUILDING_S)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(BUILDING_S)]
 PROGRAM = Path(__file__).with_name("adapters_program.py")
 DONE, ENDS = "DONE\n", ("DONE\n", "FAILED\n")
 

@@ -149,7 +149,6 @@ def test_the_largest_hplm_of_a_root_is_no_larger_than_the_bound(site: Site, root
         assert 4 * (numbers + head) < bound < 4 * (numbers + head) * 2 + 5 * MIB
 
 
-@pytest.mark.slow
 def test_a_process_that_computes_on_and_on_is_ended_by_its_processor_time(
     site: Site, root: Root, globex: APIClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
