@@ -98,7 +98,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with one_thread():
         run = measure(options)
     for title, rows in run.tables.items():
-        print(f"\n{title}\n\n{harness.markdown_table(rows)}")
+        if rows:
+            print(f"\n{title}\n\n{harness.markdown_table(rows)}")
     print("\n", {name: round(value, 3) for name, value in run.figures.items()}, sep="")
     if options.json:
         harness.write_json(_report(run, options), options.json)

@@ -178,7 +178,7 @@ class Processes:
         """Let each compute its texts once."""
         for pipe in self._pipes:
             pipe.send(True)
-        return sum(pipe.recv() for pipe in self._pipes)
+        return sum(float(pipe.recv()) for pipe in self._pipes)
 
 
 def _serve(pipe: Connection, upper: Upper, task: int, lengths: Sequence[int]) -> None:

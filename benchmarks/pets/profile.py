@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import harness
+from benchmarks.pets.coordinated_batching import MOST_QUERIES
 from benchmarks.pets.kinds import KINDS
 from benchmarks.pets.upper import Upper
 from benchmarks.serving.timing import interleaved
@@ -19,15 +20,13 @@ LENGTHS: Final = (4, 16, 32, 64)
 QUICK_COUNTS, QUICK_LENGTHS = (1, 8), (16, 48)
 LONGEST: Final = 128
 """Tokens of a query; longer ones are cut."""
-MOST: Final = 1024
-"""Queries of a batch that the models can be asked for. Beyond those measured, time grows with the number."""
 Table = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Latency:
-    """Seconds by number of queries and length. table [MOST + 1][LONGEST + 1]: interpolated, and made to grow
-    with both: no policy may live on the errors of a measurement."""
+    """Seconds by number of queries and length. table [MOST_QUERIES + 1][LONGEST + 1]: interpolated, and made
+    to grow with both: no policy may live on the errors of a measurement."""
 
     table: list[list[float]]
 
@@ -38,7 +37,7 @@ class Latency:
     def of(cls, counts: Sequence[int], lengths: Sequence[int], seconds: Table) -> "Latency":
         """From those measured [counts, lengths], both ascending."""
         grown = np.maximum.accumulate(np.maximum.accumulate(np.maximum(seconds, 0), 0), 1)
-        by_count = np.stack([_line(counts, column, MOST) for column in grown.T], 1)
+        by_count = np.stack([_line(counts, column, MOST_QUERIES) for column in grown.T], 1)
         table = np.stack([_line(lengths, row, LONGEST) for row in by_count])
         return cls(np.maximum.accumulate(np.maximum.accumulate(table, 0), 1).tolist())
 
@@ -69,9 +68,7 @@ def measure(upper: Upper, *, repeats: int, quick: bool = False) -> Profile:
     counts, lengths = (QUICK_COUNTS, QUICK_LENGTHS) if quick else (COUNTS, LENGTHS)
     grid = [(count, length) for count in counts for length in lengths]
     shape, rows = (len(counts), len(lengths)), list[harness.Row]()
-    shared = interleaved(
-        {point: lambda _, point=point: upper.padded_seconds(*point) for point in grid}, repeats=repeats
-    )
+    shared = interleaved({point: partial(_shared_seconds, upper, *point) for point in grid}, repeats=repeats)
     alpha = np.array([shared[point].median for point in grid])
     betas = {}
     for kind in KINDS:
@@ -87,6 +84,10 @@ def measure(upper: Upper, *, repeats: int, quick: bool = False) -> Profile:
         {kind: Latency.of(counts, lengths, beta.reshape(shape)) for kind, beta in betas.items()},
         rows,
     )
+
+
+def _shared_seconds(upper: Upper, count: int, length: int, _: int) -> float:
+    return upper.padded_seconds(count, length)
 
 
 def _pet_seconds(upper: Upper, kind: str, count: int, length: int, _: int) -> float:

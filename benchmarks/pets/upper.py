@@ -98,7 +98,7 @@ def random_layers(encoder: Encoder, dtype: torch.dtype, *, seed: int) -> UpperLa
     torch.manual_seed(seed)
     shape = encoder.architecture
     layers = UpperLayers(shape, encoder.layers - encoder.layers // 2)
-    return cast("UpperLayers", layers.eval().requires_grad_(False)).to(dtype)
+    return layers.eval().requires_grad_(False).to(dtype)
 
 
 def processor_seconds(compute: Callable[[], object], *, passes: int = 1) -> float:
