@@ -2,7 +2,7 @@
 beside the product's packed batches of the same queue, which are computed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks import harness
 from benchmarks.pets.coordinated_batching import (
+    MOST_QUERIES,
     MacroBatch,
     Plan,
     Query,
@@ -71,16 +72,23 @@ def measure(upper: Upper, profile: Profile, size: Size) -> list[harness.Row]:
             row |= {
                 f"{name} s": plan_seconds(found, profile.alpha, profile.beta) for name, found in plans.items()
             }
-            is_packed = deviation in size.packed
-            row["packed s"] = packed_seconds(upper, product_batches(queue)) if is_packed else ""
-            row["coordinated, packed s"] = packed_seconds(upper, plan) if is_packed else ""
+            packed = {
+                "packed s": product_batches(queue),
+                "packed, large s": product_batches(queue, MOST_QUERIES),
+                "coordinated, packed s": plan,
+            }
+            if deviation in size.packed:
+                row |= packed_seconds(upper, packed)
+            else:
+                row |= dict.fromkeys(packed, "")
             rows.append(row)
     return rows
 
 
-def product_batches(queue: Sequence[Query]) -> Plan:
-    """The queue in the engine's batches: as many queries as its limit has, sorted by model and length."""
-    limit = BatchLimits().rows
+def product_batches(queue: Sequence[Query], limit: int | None = None) -> Plan:
+    """The queue as the engine takes it: batches of `limit` (None: its own) queries as they come, sorted by
+    model and length."""
+    limit = limit or BatchLimits().rows
     batches = [queue[start : start + limit] for start in range(0, len(queue), limit)]
     return [
         tuple((query,) for query in sorted(batch, key=lambda query: (query.task, query.length)))
@@ -88,9 +96,14 @@ def product_batches(queue: Sequence[Query]) -> Plan:
     ]
 
 
-def packed_seconds(upper: Upper, plan: Plan) -> float:
-    """Computes the batches in packed form, each query with its PET, one after the other."""
-    return sum(_batch_seconds(upper, batch) for batch in plan)
+def packed_seconds(upper: Upper, plans: Mapping[str, Plan]) -> dict[str, float]:
+    """Computes the batches in packed form, each query with its PET; seconds of each plan. The plans take
+    turns, so that what slows the machine down for a while slows all of them."""
+    found = dict.fromkeys(plans, 0.0)
+    turns = [(at / len(plan), name, batch) for name, plan in plans.items() for at, batch in enumerate(plan)]
+    for _, name, batch in sorted(turns, key=lambda turn: turn[0]):
+        found[name] += _batch_seconds(upper, batch)
+    return found
 
 
 def _batch_seconds(upper: Upper, batch: MacroBatch) -> float:
@@ -113,6 +126,7 @@ def figures(rows: Sequence[harness.Row]) -> dict[str, float]:
     if packed:
         found["packed_vs_coordinated"] = _mean_ratio(packed, "coordinated s", "packed s")
         found["packed_coordinated_vs_packed"] = _mean_ratio(packed, "packed s", "coordinated, packed s")
+        found["packed_large_vs_packed"] = _mean_ratio(packed, "packed s", "packed, large s")
     return found
 
 

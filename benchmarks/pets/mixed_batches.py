@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from statistics import median
+from statistics import fmean, median
 from typing import Final, Self
 
 from benchmarks import harness
@@ -41,6 +41,7 @@ Ways = Mapping[str, Callable[[int], float]]
 PER_KIND: Final = tuple(Shape(tasks, 1, 32) for tasks in (1, 2, 4, 8, 16, 32))
 OTHERS: Final = tuple(Shape(tasks, *each) for each in ((1, 64), (2, 32), (4, 16)) for tasks in (8, 32))
 QUICK: Final = (Shape(1, 1, 32), Shape(8, 1, 64), Shape(32, 1, 32))
+MOST_TASKS: Final = 32
 OF_PROCESSES: Final = (4, 16)
 """Numbers of tasks."""
 
@@ -106,10 +107,13 @@ class MixedBatches:
         ]
 
     def figures(self) -> dict[str, float]:
-        """Those of 32 tasks with one text of 32 tokens each, and of a lone text."""
-        most, lone = self._found[Shape(32, 1, 32)], self._found[Shape(1, 1, 32)]
+        """Those of 32 tasks with one text of 32 tokens each (with `_mean`: of all shapes that 32 tasks were
+        measured with), and of a lone text."""
+        most, lone = self._found[Shape(MOST_TASKS, 1, 32)], self._found[Shape(1, 1, 32)]
+        of_most = [ways for shape, ways in self._found.items() if shape.tasks == MOST_TASKS]
         found = {
             "mixed_vs_sequential": ratio(most, MERGED, MIXED),
+            "mixed_vs_sequential_mean": fmean(ratio(ways, MERGED, MIXED) for ways in of_most),
             "mixed_vs_sequential_pets": ratio(most, OWN_PET, MIXED),
             "pet_overhead_32": ratio(most, LORA, SHARED),
             "mixed_kinds_overhead": ratio(most, MIXED, LORA),
