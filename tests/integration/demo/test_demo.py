@@ -17,7 +17,7 @@ from tests.unit.tiny import tiny_checkpoint
 from tests.unit.tiny_decoder import tiny_decoder_folder
 
 JOB_STARTED = "minilm:1: convert: started"
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
