@@ -40,13 +40,13 @@ test: dev ## the tests but for the slow ones, on services of their own (ARGS="-m
 unit: dev ## the tests of single modules, in less than two minutes on two cores
 	@exec $(RUN) -m pytest $(PARALLEL) -m "not slow and not thorough" tests/unit $(ARGS)
 
-slow: dev ## the tests that take longer: in a browser, of processes that are killed, of trainings
+slow: dev ## the tests that take longer: in a browser, of processes that are killed, of trainings, the whole demo
 	@exec $(RUN) -m pytest $(PARALLEL) -m "slow and not thorough" $(ARGS)
 
 both: dev ## the tests and the slow ones, collected once
 	@exec $(RUN) -m pytest $(PARALLEL) -m "not thorough" $(ARGS)
 
-thorough: dev ## the tests at full scale: the whole demo, ten thousand models, a soak, gigabytes, every benchmark, other families, the administration, all made-up requests
+thorough: dev ## the tests at full scale: ten thousand models, a soak, gigabytes, every benchmark, other families, the administration, all made-up requests
 	@$(RUN) -m pytest $(PARALLEL) -m thorough $(ARGS)
 	@HMI_FUZZ_CASES=1 exec $(RUN) -m pytest $(PARALLEL) tests/integration/fuzz tests/integration/contract
 

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.serving.world import DEFAULT_PET, PETS, Encoder
 from inference.hplm.pets.kinds import tensor_shapes
-from inference.hplm.pets.packed import PackedPet
+from inference.hplm.pets.packed import PackedPet, shared_layout
 from inference.hplm.pets.spec import PetSpec, UpperShape
 from inference.hplm.pets.weights import PetWeights
 
@@ -22,6 +22,8 @@ ADAPTER: Final = "Adapter"
 KINDS: Final[Mapping[str, PetSpec]] = {
     ADAPTER: PetSpec(adapter=64, output_adapter=64),
     "BitFit": PetSpec(biases=True, norms=True),
+    "MaskBert": PetSpec(mask=0.05),
+    "Diff-pruning": PetSpec(diff=0.005, biases=True),
     LORA: PETS[DEFAULT_PET],
 }
 """As table 4 of the paper has them. LoRA is not among the paper's four."""
@@ -52,9 +54,9 @@ def draw_kinds(tasks: int, seed: int, kinds: Sequence[str] = tuple(KINDS)) -> li
     return [even[at] for at in order]
 
 
-def pet_numbers(spec: PetSpec, shape: UpperShape) -> int:
-    """How many numbers a PET has."""
-    return sum(prod(size) for _, size in tensor_shapes(spec, shape))
+def pet_bytes(spec: PetSpec, shape: UpperShape) -> int:
+    """What a PET takes in memory, in fp32."""
+    return shape.layers * shared_layout(spec, shape).row_width(torch.float32) * torch.float32.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,9 @@ def work(kind: str, shape: UpperShape, tokens: int, itemsize: int) -> Work:
     """Of so many tokens: two FLOP for each weight of a matrix and token, one for each bias. Of each tensor
     the weights are read once; each matrix reads an input and adds to an output, each bias adds to one."""
     flop = numbers = 0
-    for _, (layers, *size) in tensor_shapes(KINDS[kind], shape):
-        count = layers * prod(size)
+    sparse = shared_layout(KINDS[kind], shape).sparse
+    for name, (layers, *size) in tensor_shapes(KINDS[kind], shape):
+        count = layers * (sparse[name].count if name in sparse else prod(size))
         flop += tokens * count * (2 if len(size) == 2 else 1)
         numbers += count + layers * tokens * (sum(size) if len(size) == 2 else 2 * size[0])
     return Work(float(flop), float(numbers * itemsize))

@@ -7,16 +7,12 @@ from statistics import fmean
 from typing import Final
 
 from benchmarks import harness
-from benchmarks.pets.kinds import KINDS, pet_numbers
+from benchmarks.pets.kinds import KINDS, pet_bytes
 from benchmarks.serving.world import Encoder
 from inference.hplm.pets.spec import PLACES, UpperShape
 
 FLOAT: Final = 4
 """Bytes of a number: the paper's models are fp32."""
-INDEX: Final = 4
-"""Bytes of a column index in CSR."""
-MASKED, CHANGED = 0.05, 0.005
-"""Shares of the weights that MaskBert sets to zero and that Diff-pruning changes (table 4)."""
 QUERIES, TOKENS, CLASSES = 32, 128, 3
 """Of the batch that must fit beside the tasks (section 6.2.1), and of a task's classes."""
 GB: Final = 1e9
@@ -59,17 +55,15 @@ class Sizes:
 
 
 def sizes(encoder: Encoder) -> Sizes:
-    """Of a model in fp32 with PETs in all layers, as the paper has it, in the form that computes: MaskBert
-    and Diff-pruning in CSR, the latter with the changes of biases; each kind with a head."""
+    """Of a model in fp32 with PETs in all layers, as the paper has it, in the form that computes, and each
+    with a head."""
     shape = UpperShape(encoder.layers, encoder.hidden, encoder.inner)
     outputs = [shape.sizes(place) for place in PLACES]
     weights = shape.layers * sum(into * out for into, out in outputs)
     biases = shape.layers * sum(out for _, out in outputs)
     norms = shape.layers * 4 * shape.hidden
     head = FLOAT * CLASSES * (shape.hidden + 1)
-    pets = {kind: FLOAT * pet_numbers(spec, shape) + head for kind, spec in KINDS.items()}
-    sparse = {share: int(share * weights) * (FLOAT + INDEX) + INDEX * biases for share in (MASKED, CHANGED)}
-    pets |= {"MaskBert": sparse[MASKED] + head, "Diff-pruning": sparse[CHANGED] + FLOAT * biases + head}
+    pets = {kind: pet_bytes(spec, shape) + head for kind, spec in KINDS.items()}
     tokens = QUERIES * TOKENS
     scores = QUERIES * encoder.heads * TOKENS * TOKENS
     batch = FLOAT * (tokens * (6 * shape.hidden + 2 * shape.inner) + scores)
