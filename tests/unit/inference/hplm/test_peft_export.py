@@ -54,6 +54,16 @@ def test_a_quick_version_is_refused(root: Root, root_folder: Path, tmp_path: Pat
     assert "it is a quick version" in adapter_export(request)["refused"]
 
 
+@pytest.mark.parametrize("form", ["peft", "adapterhub"])
+@pytest.mark.parametrize("spec", [PetSpec(mask=0.2), PetSpec(diff=0.1, lora=2)])
+def test_hidden_and_changed_weights_are_refused(
+    root: Root, root_folder: Path, tmp_path: Path, form: str, spec: PetSpec
+) -> None:
+    tiny_hplm(root, spec=spec).save(tmp_path / "hplm")
+    request = {"root": root_folder, "hplm": tmp_path / "hplm", "out": tmp_path / "out", "format": form}
+    assert "it hides or changes single weights" in adapter_export(request)["refused"]
+
+
 @pytest.mark.parametrize("pooling", ["cls", "cls_mean"])
 @pytest.mark.parametrize("task", ["classification", "regression", "tagging"])
 def test_the_labels_the_head_and_the_snippet_agree(

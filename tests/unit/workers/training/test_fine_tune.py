@@ -161,6 +161,27 @@ def test_stored_model_has_the_metrics_of_training(
         assert both / sum(map(len, expected)) == pytest.approx(found["recall"])
 
 
+@pytest.mark.parametrize(("kind", "percent"), [("mask", 20.0), ("diff", 5.0)])
+def test_hidden_and_changed_weights_learn_go_on_learning_and_answer_as_they_were_trained(
+    branch: Branch, tmp_path: Path, kind: str, percent: float
+) -> None:
+    files = dataset(tmp_path, "classification")
+    settings = replace(SMALL, adapter=0, epochs=6, **{kind: percent})
+    report = tune(branch, files, tmp_path / "out", settings=settings)
+    assert report["dev"]["value"] > report["dev"]["majority_baseline"] + 0.25
+    pet = Hplm.load(tmp_path / "out").pet
+    for name, value in pet.weights.items():
+        changed = (value == 0 if kind == "mask" else value != 0).flatten(1).float().mean(1)
+        assert (changed <= percent / 100 + 0.01).all(), name
+    found = score(branch, tmp_path / "out", files.dev, "classification", files.train)
+    assert found["value"] == report["dev"]["value"]
+    again = tune(
+        branch, files, tmp_path / "more", settings=replace(settings, epochs=1), start_from=tmp_path / "out"
+    )
+    assert again["warm_start"]["pet"]
+    assert again["dev"]["value"] >= report["dev"]["value"] - 0.1
+
+
 def test_the_cascade_is_stored_with_the_model_and_reported(tuned: dict[str, Any]) -> None:
     profile, report = CascadeProfile.load(tuned["out"]), tuned["report"]
     assert profile is not None
