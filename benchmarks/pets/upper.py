@@ -52,8 +52,7 @@ class Upper:
         """Texts of so many tokens in the engine's form, without padding. layers: others than the shared."""
         sequences, upper = PackedSequences(tuple(lengths)), layers or self.layers
         states = self.states(sequences.tokens)
-        passes = _passes(sequences.tokens)
-        return processor_seconds(lambda: upper(states, sequences, pets), passes=passes)
+        return processor_seconds(lambda: upper(states, sequences, pets))
 
     def padded_seconds(self, count: int, length: int) -> float:
         """Texts that are padded to one length, as PetS computes them, without PETs. The mask leaves out the
@@ -61,7 +60,7 @@ class Upper:
         states = self.states(count * length).view(count, length, -1)
         mask = torch.ones(count, length, dtype=torch.bool)
         mask[::2, -1] = length == 1
-        return processor_seconds(lambda: self.layers(states, mask), passes=_passes(count * length))
+        return processor_seconds(lambda: self.layers(states, mask), passes=passes_of(count * length))
 
     def pet_seconds(self, kind: str, count: int, length: int) -> float:
         """What the PET operators alone take for `count` texts of one task, padded to one length: every place
@@ -90,7 +89,7 @@ class Upper:
             pets.linear("contract", block.contract, inner)
             pets.adapt("output_adapter", pets.norm("output", block.output_norm, states))
 
-        return processor_seconds(compute, passes=_passes(tokens))
+        return processor_seconds(compute, passes=passes_of(tokens))
 
 
 def random_layers(encoder: Encoder, dtype: torch.dtype, *, seed: int) -> UpperLayers:
@@ -110,6 +109,6 @@ def processor_seconds(compute: Callable[[], object], *, passes: int = 1) -> floa
         return (time.process_time() - started) / passes
 
 
-def _passes(tokens: int) -> int:
+def passes_of(tokens: int) -> int:
     """What takes little time is measured more often."""
     return max(1, FEW_TOKENS // tokens)
