@@ -260,16 +260,16 @@ class EncoderTrainingSettings:
         0,
         0,
         50,
-        "Share of the weights that the model hides (MaskBert), such as 5. Training takes about twice as "
-        "long. Use it without LoRA, where a model should only select from what the base model knows.",
+        "Share of the weights that the model hides (MaskBert), such as 5. Training takes a third "
+        "longer. Use it without LoRA, where a model should only select from what the base model knows.",
         "Hidden weights (%)",
     )
     diff: float = _number(
         0,
         0,
         50,
-        "Share of the weights that the model changes (Diff-pruning), such as 0.5. Training takes about twice "
-        "as long. Use it without LoRA, for models that are small on disk.",
+        "Share of the weights that the model changes (Diff-pruning), such as 0.5. Training takes a third "
+        "longer. Use it without LoRA, for models that are small on disk.",
         "Changed weights (%)",
     )
     pooling: str = _setting(

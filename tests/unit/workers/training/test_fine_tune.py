@@ -166,7 +166,8 @@ def test_hidden_and_changed_weights_learn_go_on_learning_and_answer_as_they_were
     branch: Branch, tmp_path: Path, kind: str, percent: float
 ) -> None:
     files = dataset(tmp_path, "classification")
-    settings = replace(SMALL, adapter=0, epochs=6, **{kind: percent})
+    alone = replace(SMALL, adapter=0, epochs=6)
+    settings = replace(alone, mask=percent) if kind == "mask" else replace(alone, diff=percent)
     report = tune(branch, files, tmp_path / "out", settings=settings)
     assert report["dev"]["value"] > report["dev"]["majority_baseline"] + 0.25
     pet = Hplm.load(tmp_path / "out").pet
