@@ -1,7 +1,7 @@
 """The weights of a PET: tensors by name, as they are trained and stored."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
@@ -21,17 +21,15 @@ SHARES: Final = ("mask", "diff")
 class PetWeights:
     """A PET: tensors by name, stacked over the L upper layers; each kind says which (`kinds.KINDS`).
 
-    A sparse tensor is as large as the weights that it changes. read: what it was read from, if it was:
-    `ROWS`, the numbers [L, width] of its `PetLayout`, and the positions [L, k] of each sparse tensor.
+    A sparse tensor is as large as the weights that it changes.
     """
 
     spec: PetSpec
     shape: UpperShape
     weights: Mapping[str, Tensor]
-    read: Mapping[str, Tensor] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.read is not None:
+        if self._read is not None:
             return
         expected = dict(tensor_shapes(self.spec, self.shape))
         if self.weights.keys() != expected.keys():
@@ -68,9 +66,13 @@ class PetWeights:
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the tensors; float32 if there are none."""
-        if self.read is not None:
-            return self.read[ROWS].dtype
+        if self._read is not None:
+            return self._read[ROWS].dtype
         return next((value.dtype for value in self.weights.values()), torch.float32)
+
+    @property
+    def _read(self) -> Mapping[str, Tensor] | None:
+        return self.weights.read if isinstance(self.weights, StoredTensors) else None
 
     @property
     def _layout(self) -> PetLayout:
@@ -80,12 +82,12 @@ class PetWeights:
         self, device: torch.device | str, dtype: torch.dtype, *, non_blocking: bool = False
     ) -> "PetWeights":
         """A copy on `device` in `dtype`. Tensors that do not change are shared."""
-        if self.read is not None:
+        if self._read is not None:
             return self._of_read(
                 self._layout,
                 {
                     name: value.to(device, dtype if name == ROWS else value.dtype, non_blocking=non_blocking)
-                    for name, value in self.read.items()
+                    for name, value in self._read.items()
                 },
             )
         moved = {
@@ -97,8 +99,8 @@ class PetWeights:
     def numbers(self) -> Tensor:
         """All numbers but those of sparse tensors, of which it has the values that count: [L, width] in the
         order of its layout."""
-        if self.read is not None:
-            return self.read[ROWS]
+        if self._read is not None:
+            return self._read[ROWS]
         layout, chosen = self._layout, self.positions()
         rows = torch.empty(self.shape.layers, layout.width, dtype=self.dtype)
         for name, part in LayoutViews(layout, rows).items():
@@ -111,8 +113,8 @@ class PetWeights:
         """Of each sparse tensor the positions [L, k] of the entries that count, ascending, in the flattened
         matrix of each layer."""
         sparse = self._layout.sparse
-        if self.read is not None:
-            return {name: self.read[name] for name in sparse}
+        if self._read is not None:
+            return {name: self._read[name] for name in sparse}
         return {name: one.kind.chosen(self.weights[name].detach(), one.count) for name, one in sparse.items()}
 
     @classmethod
@@ -140,7 +142,7 @@ class PetWeights:
 
     @classmethod
     def _of_read(cls, layout: PetLayout, read: Mapping[str, Tensor]) -> "PetWeights":
-        return cls(layout.spec, layout.shape, StoredTensors(layout, read), read)
+        return cls(layout.spec, layout.shape, StoredTensors(layout, read))
 
     def stored(self, dtype: torch.dtype) -> dict[str, Tensor]:
         """What `from_stored` reads, with numbers of that type."""
@@ -150,10 +152,13 @@ class PetWeights:
 
 
 class StoredTensors(Mapping[str, Tensor]):
-    """The tensors [L, ...] of a PET that was read: views, but of sparse ones."""
+    """The tensors [L, ...] of a PET that was read: views, but of sparse ones.
+
+    read: `ROWS`, the numbers [L, width] of its `PetLayout`, and the positions [L, k] of each sparse tensor.
+    """
 
     def __init__(self, layout: PetLayout, read: Mapping[str, Tensor]) -> None:
-        self._layout, self._read = layout, read
+        self._layout, self.read = layout, read
         self._views = LayoutViews(layout, read[ROWS])
 
     def __getitem__(self, name: str) -> Tensor:
@@ -162,7 +167,7 @@ class StoredTensors(Mapping[str, Tensor]):
         sparse = self._layout.sparse[name]
         values = self._views[f"{name}.values"] if sparse.kind.has_values else None
         size = (self._layout.shape.layers, *sparse.size)
-        return sparse.kind.dense(self._read[name], values, size).to(self._read[ROWS].dtype)
+        return sparse.kind.dense(self.read[name], values, size).to(self.read[ROWS].dtype)
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, _ in tensor_shapes(self._layout.spec, self._layout.shape))
