@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.pets.kinds import ADAPTER, LORA, draw_kinds, upper_shape, work
+from benchmarks.pets.kinds import ADAPTER, KINDS, LORA, draw_kinds, upper_shape, work
 from benchmarks.pets.tasks_in_memory import (
     MODELS,
     PAPER,
@@ -49,6 +49,6 @@ def test_a_loras_work_is_two_flop_for_each_weight_and_token() -> None:
 
 
 def test_kinds_are_drawn_as_often_as_each_other() -> None:
-    kinds = draw_kinds(12, seed=3)
-    assert {kinds.count(kind) for kind in kinds} == {12 // len(set(kinds))}
-    assert draw_kinds(12, seed=4) != kinds
+    kinds = draw_kinds(4 * len(KINDS), seed=3)
+    assert {kinds.count(kind) for kind in kinds} == {4}
+    assert draw_kinds(4 * len(KINDS), seed=4) != kinds
