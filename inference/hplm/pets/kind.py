@@ -38,8 +38,6 @@ class PetKind:
     name: str
     rate: float = 1.0
     """Its learning rate, as a multiple of the one that is set."""
-    has_values: bool = False
-    """Whether its sparse tensors have values, or positions alone."""
 
     def shapes(self, spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, tuple[int, ...]]]:
         """The names and shapes [L, ...] of the tensors that it trains for such a PET; none if the PET is of
@@ -49,19 +47,6 @@ class PetKind:
     def initial(self, name: str, size: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         """An untrained tensor of that name. All of a kind together change nothing."""
         return torch.zeros(size)
-
-    def sparse(self, spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, int]]:
-        """Which of these tensors are sparse, and how many entries of a layer count."""
-        return iter(())
-
-    def chosen(self, tensor: Tensor, count: int) -> Tensor:
-        """The positions [L, count] int64 of the entries of a sparse tensor [L, out, in] that count, each in
-        its flattened layer, ascending."""
-        raise NotImplementedError
-
-    def dense(self, at: Tensor, values: Tensor | None, size: tuple[int, ...]) -> Tensor:
-        """The tensor of this size [L, out, in] with these `chosen` entries, and their values [L, count]."""
-        raise NotImplementedError
 
     def begin(self, tensors: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
         """Prepare untrained tensors [L, ...], in place, for the weights [L, out, in] of the maps by place."""

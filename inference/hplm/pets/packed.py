@@ -15,7 +15,7 @@ from torch import Tensor
 
 from inference.hplm.pets.kind import PetKind
 from inference.hplm.pets.kinds import kinds_of, tensor_shapes
-from inference.hplm.pets.sparse import csr_entries
+from inference.hplm.pets.sparse import SparseKind, csr_entries
 from inference.hplm.pets.spec import PLACES, PetSpec, UpperShape
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ ALIGNMENT: Final = 16
 class SparseTensor:
     """A sparse tensor of a PET: in each layer `count` entries of a matrix of `size` (out, in) count."""
 
-    kind: PetKind
+    kind: SparseKind
     size: tuple[int, int]
     count: int
 
@@ -68,13 +68,13 @@ class PetLayout:
         return found
 
     @cached_property
-    def sparse(self) -> dict[str, "SparseTensor"]:
+    def sparse(self) -> dict[str, SparseTensor]:
         """The sparse tensors by name."""
-        shapes = dict(tensor_shapes(self.spec, self.shape))
         return {
-            name: SparseTensor(kind, (shapes[name][1], shapes[name][2]), count)
+            name: SparseTensor(kind, (out, into), kind.count(self.spec, out * into))
             for kind in self.kinds
-            for name, count in kind.sparse(self.spec, self.shape)
+            if isinstance(kind, SparseKind)
+            for name, (_, out, into) in kind.shapes(self.spec, self.shape)
         }
 
     @cached_property

@@ -5,6 +5,7 @@ as sparse matrices: the shared product stays X W, and X (W' - W) is added for th
 section 3.1).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -18,29 +19,37 @@ from inference.hplm.pets.spec import PLACES, PetSpec, UpperShape
 DIFF_RATE: Final = 0.05
 
 
-class SparseKind(PetKind):
+class SparseKind(PetKind, ABC):
     """`<name>.<place>` [L, out, in], of which as many entries of each layer count as the spec says."""
 
+    has_values: bool
+    """Whether an entry that counts has a value, or a position alone."""
+
+    @abstractmethod
     def share(self, spec: PetSpec) -> float:
         """The share of the weights of each map that it changes; 0: none."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def chosen(self, tensor: Tensor, count: int) -> Tensor:
+        """The positions [L, count] int64 of the entries of a tensor [L, out, in] that count, each in its
+        flattened layer, ascending."""
+
+    @abstractmethod
+    def dense(self, at: Tensor, values: Tensor | None, size: tuple[int, ...]) -> Tensor:
+        """The tensor of this size [L, out, in] with these `chosen` entries, and their values [L, count]."""
+
+    @abstractmethod
+    def added(self, weight: Tensor, at: Tensor, values: Tensor | None) -> Tensor:
+        """What is added to the weights [out, in] at these positions [k] of the flattened matrix."""
 
     def shapes(self, spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, tuple[int, ...]]]:
         for place in PLACES if self.share(spec) else ():
             into, out = shape.sizes(place)
             yield f"{self.name}.{place}", (shape.layers, out, into)
 
-    def sparse(self, spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, int]]:
-        for name, (_, out, into) in self.shapes(spec, shape):
-            yield name, self.count(spec, out * into)
-
     def count(self, spec: PetSpec, weights: int) -> int:
         """The entries that count, of a map of so many weights."""
         return max(1, round(self.share(spec) * weights))
-
-    def added(self, weight: Tensor, at: Tensor, values: Tensor | None) -> Tensor:
-        """What is added to the weights [out, in] at these positions [k] of the flattened matrix."""
-        raise NotImplementedError
 
     def change(
         self,
@@ -69,6 +78,7 @@ class Mask(SparseKind):
     learns which; those with the least scores are."""
 
     name = "mask"
+    has_values = False
 
     def share(self, spec: PetSpec) -> float:
         return spec.mask
