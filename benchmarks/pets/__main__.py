@@ -19,8 +19,8 @@ from typing import Final
 import torch
 
 from benchmarks import harness
-from benchmarks.pets import arbitrary_inputs, mixed_batches, profile, streams, tasks_in_memory
-from benchmarks.pets.upper import Upper
+from benchmarks.pets import arbitrary_inputs, latency_profile, mixed_batches, streams, tasks_in_memory
+from benchmarks.pets.upper_layers import Upper
 from benchmarks.serving.options import Machine
 from benchmarks.serving.sgmv import measured_roof
 from benchmarks.serving.world import DEMO, ENCODERS
@@ -41,9 +41,9 @@ class Run:
     figures: dict[str, float] = field(default_factory=dict)
 
     @cached_property
-    def profile(self) -> profile.Profile:
+    def profile(self) -> latency_profile.Profile:
         """The latency models. Measured once."""
-        found = profile.measure(self.upper, repeats=self.repeats, quick=self.quick)
+        found = latency_profile.measure(self.upper, repeats=self.repeats, quick=self.quick)
         self.tables["Latency of the shared and of the PET operators, padded"] = found.rows
         return found
 

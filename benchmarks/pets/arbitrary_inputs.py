@@ -22,8 +22,8 @@ from benchmarks.pets.coordinated_batching import (
     plan_seconds,
 )
 from benchmarks.pets.kinds import draw_kinds
-from benchmarks.pets.profile import LONGEST, Profile
-from benchmarks.pets.upper import Upper
+from benchmarks.pets.latency_profile import LONGEST, Profile
+from benchmarks.pets.upper_layers import Upper
 from inference.engine.batcher import BatchLimits
 
 MEAN: Final = 32

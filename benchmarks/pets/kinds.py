@@ -1,6 +1,6 @@
 """The kinds of PETs that are measured, and what each asks of memory and of the processor.
 
-All that these benchmarks know of the product's PETs stands here and in `upper`.
+All that these benchmarks know of the product's PETs stands here and in `upper_layers`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from benchmarks import harness
 from benchmarks.pets.kinds import KINDS, LORA, draw_kinds
-from benchmarks.pets.upper import Upper, passes_of, random_layers
+from benchmarks.pets.upper_layers import Upper, passes_of, random_layers
 from benchmarks.serving.timing import Sample, interleaved
 
 MIXED: Final = "all kinds"

@@ -6,9 +6,9 @@ from typing import Final
 
 from benchmarks import harness
 from benchmarks.pets.kinds import draw_kinds, work
+from benchmarks.pets.latency_profile import Profile
 from benchmarks.pets.operator_streams import Operator, in_turn, makespan, schedule
-from benchmarks.pets.profile import Profile
-from benchmarks.pets.upper import Upper
+from benchmarks.pets.upper_layers import Upper
 from benchmarks.serving.sgmv import Roof
 
 QUERIES: Final = 128

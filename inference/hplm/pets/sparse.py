@@ -101,8 +101,8 @@ class Mask(SparseKind):
         scores = pet.tensor(f"{self.name}.{place}")
         if scores is None:
             return None, None
-        hidden_most = scores.detach().flatten().kthvalue(self.count(pet.spec, scores.numel())).values
-        kept = (scores > hidden_most).to(scores.dtype)
+        threshold = scores.detach().flatten().kthvalue(self.count(pet.spec, scores.numel())).values
+        kept = (scores > threshold).to(scores.dtype)
         # Straight through: the gradient of a mask's entry is that of its score.
         return weight * (kept - 1 + scores - scores.detach()), None
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.pets import __main__ as command
-from benchmarks.pets import arbitrary_inputs, mixed_batches, profile
+from benchmarks.pets import arbitrary_inputs, latency_profile, mixed_batches
 from benchmarks.pets.kinds import KINDS
 from benchmarks.serving.sgmv import Roof
 
@@ -40,7 +40,7 @@ def test_it_reports_every_part_with_the_papers_figures(tmp_path: Path) -> None:
     assert any("figure 12" in title and "simulated" in title for title in tables)
     assert any("figure 11" in title and "simulated" in title for title in tables)
     measured = [row for row in document["rows"] if "shared ms" in row]
-    assert len(measured) == len(profile.QUICK_COUNTS) * len(profile.QUICK_LENGTHS)
+    assert len(measured) == len(latency_profile.QUICK_COUNTS) * len(latency_profile.QUICK_LENGTHS)
     assert all(f"{kind} ms" in row for row in measured for kind in KINDS)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from benchmarks import harness
 from benchmarks.pets.coordinated_batching import MOST_QUERIES
 from benchmarks.pets.kinds import KINDS
-from benchmarks.pets.upper import Upper
+from benchmarks.pets.upper_layers import Upper
 from benchmarks.serving.timing import interleaved
 
 COUNTS: Final = (1, 2, 4, 8, 16, 32)

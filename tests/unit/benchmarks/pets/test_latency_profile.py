@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.pets.coordinated_batching import MOST_QUERIES
-from benchmarks.pets.profile import LONGEST, Latency
+from benchmarks.pets.latency_profile import LONGEST, Latency
 
 COUNTS, LENGTHS = (1, 4, 16), (8, 32)
 MEASURED = np.array([[1.0, 3.0], [2.0, 6.0], [8.0, 24.0]])
